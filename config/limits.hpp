@@ -1,0 +1,43 @@
+// config/limits.hpp: every bound of a queue, a retry, a wait or a size, with its unit and its reason.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace ebb::limits {
+
+// --- the model file
+inline constexpr std::uint32_t gguf_array_depth_max = 1;           // published files nest no arrays; more is an attack on the stack
+inline constexpr std::uint64_t gguf_tensors_max = 1u << 20;        // far above any model; a corrupt count must not allocate
+inline constexpr std::uint64_t gguf_keys_max = 1u << 20;           // likewise
+inline constexpr std::uint32_t tensor_dimensions_max = 4;          // the format's own limit
+inline constexpr std::uint32_t shards_max = 4096;                  // split.count of published models is below 100
+
+// --- a window
+inline constexpr std::uint32_t window_rows_max = 512;    // rows of all sessions in one pass; scratch is allocated for this many
+inline constexpr std::uint32_t prompt_chunk_rows = 64;   // rows of one prompt in one window, so that other sessions' tokens keep coming
+inline constexpr std::uint32_t sessions_max = 64;        // upper bound of `parallel`
+inline constexpr std::uint32_t repeat_windows_max = 64;  // windows a card alone runs of its own accord before it asks again
+
+// --- a request
+inline constexpr std::size_t message_bytes_max = 16u << 20;  // a frame on the bus: a prompt of a million tokens as text fits
+inline constexpr std::uint32_t stop_strings_max = 16;        // as in the OpenAI-style API, with room
+inline constexpr std::size_t stop_bytes_max = 1024;          // of one stop string: it bounds the text held back while streaming
+inline constexpr std::uint32_t in_flight_max = 1024;         // requests the gateway has open; beyond it answers busy
+inline constexpr std::uint32_t replies_remembered = 1024;    // ids whose answer is given again, not done again
+
+// --- waits between actors. A window of a large model on slow memory stays below a second; these only catch a bug or a lost card.
+inline constexpr std::chrono::seconds window_timeout{120};
+inline constexpr std::chrono::seconds resize_timeout{120};
+inline constexpr std::chrono::seconds status_timeout{10};
+inline constexpr std::chrono::seconds stop_timeout{5};  // for the window under way when the daemon stops
+
+// --- shrinking and growing
+inline constexpr std::chrono::milliseconds resize_step{20};  // a long resize is cut here, so that no token is late by more than 50 ms
+
+// --- adapting residency to what is used. Swaps cost a copy each, between windows, so they are few and need a clear reason.
+inline constexpr std::uint32_t adapt_period_windows = 16;  // looking at all experts costs about a token's time on a large model
+inline constexpr std::uint32_t adapt_swaps_max = 8;        // copies of a few MB each: below a millisecond a period and card
+inline constexpr double adapt_margin = 1.5;                // an expert must be so much hotter than the one it replaces
+
+}  // namespace ebb::limits
