@@ -1,0 +1,192 @@
+// bus/fields.hpp: the fields of every message, once: key, member, whether it must be there, what it may hold.
+//
+// The codec reads and writes by these lists and the text form prints by them, in this order; nothing else knows a key.
+#pragma once
+#include "bus/limits.hpp"
+#include "bus/messages.hpp"
+#include "config/limits.hpp"
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+namespace ebb::bus {
+
+enum class presence : std::uint8_t {
+  required,         // always sent
+  required_or_nil,  // always sent; an absent std::optional as nil
+  optional,         // left out when it is an absent std::optional, or an empty text or list
+};
+
+// Between which bounds a number, the bytes of a text or the length of a list must lie. A type's own bounds hold besides.
+struct range {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool least_excluded = false;
+};
+
+inline constexpr range any{};
+
+template <class Owner, class T>
+struct field {
+  std::string_view key;
+  T Owner::*member;
+  presence when = presence::required;
+  range allowed = any;
+  range each = any;  // of a list's elements
+};
+template <class Owner, class T, class... Rest>
+field(std::string_view, T Owner::*, Rest...) -> field<Owner, T>;
+
+// What each message is called on the bus, and its fields.
+template <class Message>
+inline constexpr std::string_view name_of = {};
+template <class Message>
+inline constexpr std::tuple<> fields_of = {};
+
+// --- commands
+
+template <>
+inline constexpr std::string_view name_of<generate> = "generate";
+template <>
+inline constexpr auto fields_of<generate> = [] {
+  using enum presence;
+  constexpr double token_max = std::numeric_limits<token_id>::max();
+  return std::tuple{
+      field{"prompt", &generate::prompt, optional, range{1}},
+      field{"ids", &generate::ids, optional, range{1, limits::prompt_ids_max}, range{0, token_max}},
+      field{"max_tokens", &generate::max_tokens, optional, range{1}},
+      field{"temperature", &generate::temperature, optional, range{0}},
+      field{"top_k", &generate::top_k, optional},
+      field{"top_p", &generate::top_p, optional, range{0, 1, true}},
+      field{"min_p", &generate::min_p, optional, range{0, 1}},
+      field{"repeat_penalty", &generate::repeat_penalty, optional, range{.least = 0, .least_excluded = true}},
+      field{"repeat_last_n", &generate::repeat_last_n, optional},
+      field{"seed", &generate::seed, optional},
+      field{"stop", &generate::stop, optional, range{0, limits::stop_strings_max}, range{1, limits::stop_bytes_max}},
+      field{"hash", &generate::hash, optional},
+      field{"stream", &generate::stream, optional},
+      field{"ignore_eos", &generate::ignore_eos, optional},
+  };
+}();
+
+template <>
+inline constexpr std::string_view name_of<cancel> = "cancel";
+template <>
+inline constexpr auto fields_of<cancel> = std::tuple{field{"target", &cancel::target}};
+
+template <>
+inline constexpr std::string_view name_of<vram> = "vram";
+template <>
+inline constexpr auto fields_of<vram> = std::tuple{
+    field{"reserve_mib", &vram::reserve_mib, presence::required_or_nil},
+    field{"device", &vram::device, presence::optional},
+};
+
+template <>
+inline constexpr std::string_view name_of<status> = "status";
+template <>
+inline constexpr std::string_view name_of<cards> = "cards";
+
+// --- replies
+
+template <>
+inline constexpr std::string_view name_of<token> = "token";
+template <>
+inline constexpr auto fields_of<token> = std::tuple{
+    field{"index", &token::index},
+    field{"token", &token::id},
+    field{"text", &token::text},
+};
+
+template <>
+inline constexpr std::string_view name_of<done> = "done";
+template <>
+inline constexpr auto fields_of<done> = std::tuple{
+    field{"text", &done::text},
+    field{"finish", &done::finish},
+    field{"prompt_tokens", &done::prompt_tokens},
+    field{"generated_tokens", &done::generated_tokens},
+    field{"prompt_ms", &done::prompt_ms},
+    field{"decode_ms", &done::decode_ms},
+    field{"tokens_per_s", &done::tokens_per_s},
+    field{"hit_rate", &done::hit_rate},
+    field{"gap_ms_max", &done::gap_ms_max},
+    field{"hash", &done::hash},
+};
+
+template <>
+inline constexpr auto fields_of<card_report> = std::tuple{
+    field{"device", &card_report::device},
+    field{"reserve_mib", &card_report::reserve_mib},
+    field{"expert_slots", &card_report::expert_slots},
+    field{"expert_slots_full", &card_report::expert_slots_full},
+    field{"expert_cache_mib", &card_report::expert_cache_mib},
+    field{"expert_cache_full_mib", &card_report::expert_cache_full_mib},
+    field{"vram_free_mib", &card_report::vram_free_mib},
+    field{"prompt_chunk", &card_report::prompt_chunk},
+    field{"short_mib", &card_report::short_mib},
+    field{"took_ms", &card_report::took_ms},
+};
+
+template <>
+inline constexpr std::string_view name_of<vram_report> = "vram";
+template <>
+inline constexpr auto fields_of<vram_report> = std::tuple{field{"cards", &vram_report::cards}};
+
+// In the map of a card the report's fields lie beside its own, first.
+template <>
+inline constexpr auto fields_of<card_info> = std::tuple{
+    field{"kind", &card_info::kind},           field{"layer_begin", &card_info::layer_begin},
+    field{"layer_end", &card_info::layer_end}, field{"resident", &card_info::resident},
+    field{"fast_path", &card_info::fast_path}, field{"hits", &card_info::hits},
+    field{"misses", &card_info::misses},       field{"rss_mib", &card_info::rss_mib},
+};
+
+template <>
+inline constexpr std::string_view name_of<cards_report> = "cards";
+template <>
+inline constexpr auto fields_of<cards_report> = std::tuple{field{"cards", &cards_report::cards}};
+
+template <>
+inline constexpr std::string_view name_of<status_report> = "status";
+template <>
+inline constexpr auto fields_of<status_report> = std::tuple{
+    field{"version", &status_report::version},
+    field{"state", &status_report::state},
+    field{"model", &status_report::model},
+    field{"architecture", &status_report::architecture},
+    field{"layers", &status_report::layers},
+    field{"experts", &status_report::experts},
+    field{"context", &status_report::context},
+    field{"sessions", &status_report::sessions},
+    field{"sessions_max", &status_report::sessions_max},
+    field{"waiting", &status_report::waiting},
+    field{"uptime_s", &status_report::uptime_s},
+    field{"tokens_generated", &status_report::tokens_generated},
+    field{"windows", &status_report::windows},
+    field{"rss_mib", &status_report::rss_mib},
+    field{"rss_anon_mib", &status_report::rss_anon_mib},
+};
+
+template <>
+inline constexpr std::string_view name_of<cancelled> = "cancelled";
+
+template <>
+inline constexpr std::string_view name_of<error> = "error";
+template <>
+inline constexpr auto fields_of<error> = std::tuple{
+    field{"code", &error::code},
+    field{"text", &error::text},
+};
+
+// Calls visit(field, owner) for every field of `message`, in order. `Message` may be const.
+template <class Message, class Visit>
+void for_each_field(Message& message, Visit&& visit) {
+  using plain = std::remove_const_t<Message>;
+  if constexpr (std::is_same_v<plain, card_info>) for_each_field(message.report, visit);
+  std::apply([&](const auto&... each) { (visit(each, message), ...); }, fields_of<plain>);
+}
+
+}  // namespace ebb::bus

@@ -1,0 +1,165 @@
+// bus/messages.hpp: what clients and the daemon say to each other, as plain values. The bytes are bus/codec.hpp's business.
+//
+//   command    replies, in order                          last
+//   generate   token, token, ... (none if !stream), done   done
+//   cancel     cancelled                                  cancelled; the generate ends with its own done, finish "cancelled"
+//   vram       vram_report                                vram_report
+//   status     status_report                              status_report
+//   cards      cards_report                               cards_report
+//   any        error                                      error
+#pragma once
+#include "bus/request_id.hpp"
+#include "config/ids.hpp"
+#include "config/result.hpp"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ebb::bus {
+
+// --- commands
+
+struct generate {
+  std::string prompt;              // exactly one of prompt and ids is given; the other is empty
+  std::vector<token_id> ids;       // each >= 0
+  std::uint32_t max_tokens = 256;  // >= 1
+
+  // Absent: the daemon's [sampling] default.
+  std::optional<float> temperature;            // >= 0; 0 always takes the likeliest token
+  std::optional<std::uint32_t> top_k;          // 0: no limit
+  std::optional<float> top_p;                  // in (0, 1]; 1: no limit
+  std::optional<float> min_p;                  // in [0, 1]; 0: no limit
+  std::optional<float> repeat_penalty;         // > 0; 1: none
+  std::optional<std::uint32_t> repeat_last_n;  // tokens looked back at; 0: none
+  std::optional<std::uint64_t> seed;
+
+  std::vector<std::string> stop;  // at most limits::stop_strings_max, each of 1 to limits::stop_bytes_max bytes
+  bool hash = false;              // done carries a hash of every logit
+  bool stream = true;             // false: no token replies, the whole text in done
+  bool ignore_eos = false;
+  friend bool operator==(const generate&, const generate&) = default;
+};
+
+struct cancel {
+  request_id target;  // the id of a generate of the same client
+  friend bool operator==(const cancel&, const cancel&) = default;
+};
+
+struct vram {
+  std::optional<std::uint32_t> reserve_mib;  // absent: the reserve of the start
+  std::optional<std::uint32_t> device;       // absent: every card
+  friend bool operator==(const vram&, const vram&) = default;
+};
+
+struct status {
+  friend bool operator==(const status&, const status&) = default;
+};
+
+struct cards {
+  friend bool operator==(const cards&, const cards&) = default;
+};
+
+using command = std::variant<generate, cancel, vram, status, cards>;
+
+struct request {
+  request_id id;      // empty in a text command, never in a msgpack one
+  bool text = false;  // came as text, so is answered as text
+  bus::command command;
+  friend bool operator==(const request&, const request&) = default;
+};
+
+// --- replies
+
+struct token {
+  std::uint64_t index = 0;  // of this answer's tokens, from 0
+  token_id id = 0;
+  std::string text;  // may be empty: a token can end in the middle of a UTF-8 character
+  friend bool operator==(const token&, const token&) = default;
+};
+
+struct done {
+  std::string text;    // the whole answer if stream was false, else empty
+  std::string finish;  // "stop" (end of text or a stop string), "length" (max_tokens or the context is used up) or "cancelled"
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t generated_tokens = 0;
+  double prompt_ms = 0;
+  double decode_ms = 0;
+  double tokens_per_s = 0;  // of decoding
+  double hit_rate = 0;      // share of the experts that were in a cache, in [0, 1]
+  double gap_ms_max = 0;    // the largest gap between two tokens
+  std::string hash;         // of every logit; empty when not asked for
+  friend bool operator==(const done&, const done&) = default;
+};
+
+// What one card holds after a command. MiB of memory are doubles, since a host card's segments may be smaller than one.
+struct card_report {
+  std::uint32_t device = 0;
+  std::uint32_t reserve_mib = 0;
+  std::uint32_t expert_slots = 0;
+  std::uint32_t expert_slots_full = 0;  // at the start's reserve
+  double expert_cache_mib = 0;
+  double expert_cache_full_mib = 0;
+  double vram_free_mib = 0;        // by the driver's own figure
+  std::uint32_t prompt_chunk = 0;  // rows
+  double short_mib = 0;            // how much of the reserve could not be freed; 0 is success
+  double took_ms = 0;
+  friend bool operator==(const card_report&, const card_report&) = default;
+};
+
+struct vram_report {
+  std::vector<card_report> cards;  // those the command was for
+  friend bool operator==(const vram_report&, const vram_report&) = default;
+};
+
+struct card_info {
+  card_report report;             // short_mib and took_ms: of the last resize
+  std::string kind;               // "cuda" or "host"
+  std::uint32_t layer_begin = 0;  // the stage is [layer_begin, layer_end)
+  std::uint32_t layer_end = 0;
+  bool resident = false;
+  bool fast_path = false;
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  double rss_mib = 0;  // a host card's arena as the kernel counts it; 0 on a GPU
+  friend bool operator==(const card_info&, const card_info&) = default;
+};
+
+struct cards_report {
+  std::vector<card_info> cards;
+  friend bool operator==(const cards_report&, const cards_report&) = default;
+};
+
+struct status_report {
+  std::string version;
+  std::string state;  // "loading", "ready", "stopping" or "failed"
+  std::string model;
+  std::string architecture;
+  std::uint32_t layers = 0;
+  std::uint32_t experts = 0;
+  std::uint32_t context = 0;
+  std::uint32_t sessions = 0;
+  std::uint32_t sessions_max = 0;
+  std::uint32_t waiting = 0;
+  double uptime_s = 0;
+  std::uint64_t tokens_generated = 0;
+  std::uint64_t windows = 0;
+  double rss_mib = 0;
+  double rss_anon_mib = 0;
+  friend bool operator==(const status_report&, const status_report&) = default;
+};
+
+struct cancelled {
+  friend bool operator==(const cancelled&, const cancelled&) = default;
+};
+
+struct reply {
+  request_id id;  // of the request; empty for a text command
+  std::variant<token, done, vram_report, cards_report, status_report, cancelled, error> body;
+
+  // Whether the request is answered with this: everything but a token.
+  bool last() const noexcept { return !std::holds_alternative<token>(body); }
+};
+
+}  // namespace ebb::bus

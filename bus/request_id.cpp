@@ -1,0 +1,12 @@
+#include "bus/request_id.hpp"
+#include "bus/utf8.hpp"
+
+namespace ebb::bus {
+
+std::string to_string(const request_id& which) {
+  if (const auto* number = std::get_if<std::uint64_t>(&which.value)) return std::to_string(*number);
+  if (const auto* text = std::get_if<std::string>(&which.value)) return quoted(*text);
+  return "none";
+}
+
+}  // namespace ebb::bus

@@ -1,0 +1,271 @@
+#include "bus/router_socket.hpp"
+#include "bus/client_table.hpp"
+#include "bus/codec.hpp"
+#include "bus/connection_monitor.hpp"
+#include "bus/endpoint.hpp"
+#include "bus/ipc_listener.hpp"
+#include "bus/limits.hpp"
+#include "bus/outbox.hpp"
+#include "config/assert.hpp"
+#include "config/limits.hpp"
+#include <atomic>
+#include <csignal>
+#include <optional>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+#include <zmq.hpp>
+
+namespace ebb::bus {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class sent : std::uint8_t { yes, no_room, unreachable };
+
+// Whether a single part went out. The first part decides for the message: ZeroMQ takes the others without asking again.
+sent send_part(zmq::socket_t& router, bytes_view part, int flags) {
+  if (zmq_send(router.handle(), part.data(), part.size(), flags | ZMQ_DONTWAIT) >= 0) return sent::yes;
+  return zmq_errno() == EAGAIN ? sent::no_room : sent::unreachable;
+}
+
+sent send_message(zmq::socket_t& router, const client_id& to, bool delimited, bytes_view frame) {
+  const sent first = send_part(router, as_bytes(to.routing_id), ZMQ_SNDMORE);
+  if (first != sent::yes) return first;
+  if (delimited) send_part(router, {}, ZMQ_SNDMORE);
+  return send_part(router, frame, 0);
+}
+
+// The parts after the routing id, as clients may send them: one, or an empty one and then one.
+struct received {
+  client_id from;
+  int connection = -1;
+  std::vector<zmq::message_t> parts;
+
+  bool delimited() const { return parts.size() > 1 && parts.front().empty(); }
+  bool well_formed() const { return parts.size() == 1 || (parts.size() == 2 && delimited()); }
+  bytes frame() const {
+    const auto* begin = parts.back().data<std::byte>();
+    return {begin, begin + parts.back().size()};
+  }
+};
+
+std::optional<received> receive_message(zmq::socket_t& router) {
+  zmq::message_t part;
+  if (!router.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+  received message{{part.to_string()}, -1, {}};
+  for (bool more = part.more(); more;) {
+    zmq::message_t& next = message.parts.emplace_back();
+    static_cast<void>(router.recv(next, zmq::recv_flags::dontwait));  // a message arrives with all of its parts
+    message.connection = zmq_msg_get(next.handle(), ZMQ_SRCFD);
+    more = next.more();
+  }
+  return message;
+}
+
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+}  // namespace
+
+// Between start() and stop() the ZeroMQ sockets and the clients belong to the thread; only the outbox is shared.
+class router_socket::loop {
+ public:
+  loop() {
+    router_.set(zmq::sockopt::router_mandatory, true);  // a reply that cannot go out is reported, not dropped
+    router_.set(zmq::sockopt::sndhwm, limits::send_high_water);
+    router_.set(zmq::sockopt::rcvhwm, limits::receive_high_water);
+    router_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits::message_bytes_max));
+    router_.set(zmq::sockopt::linger, static_cast<int>(limits::stop_linger.count()));
+  }
+
+  ~loop() { stop(); }
+
+  result<void> bind(const std::string& text) {
+    const auto where = parse_endpoint(text);
+    if (!where) return fail(where.error());
+    const auto* ipc = std::get_if<ipc_endpoint>(&*where);
+    auto bound = ipc != nullptr ? bind_ipc(*ipc, text) : bind_tcp(std::get<tcp_endpoint>(*where), text);
+    if (bound) endpoints_.push_back(router_.get(zmq::sockopt::last_endpoint));
+    return bound;
+  }
+
+  void start(handlers handle) {
+    EBB_ASSERT(!thread_.joinable());
+    handle_ = std::move(handle);
+    thread_ = std::thread([this] {
+      block_signals();  // they are the main thread's, and would only interrupt the waits here
+      run();
+    });
+  }
+
+  void stop() {
+    stopping_ = true;
+    outbox_.wake();
+    if (thread_.joinable()) thread_.join();
+    for (const fs::path& path : socket_files_) ::unlink(path.c_str());
+    socket_files_.clear();
+    monitor_.reset();
+    router_.close();
+  }
+
+  result<void> send(const client_id& to, bytes frame) { return outbox_.push(to, std::move(frame)); }
+  const std::vector<std::string>& endpoints() const noexcept { return endpoints_; }
+
+ private:
+  result<void> bind_ipc(const ipc_endpoint& where, const std::string& text) {
+    auto listener = listen_privately(where.path);
+    if (!listener) return fail(listener.error());
+    socket_files_.push_back(where.path);
+    router_.set(zmq::sockopt::use_fd, listener->get());
+    router_.bind(text);
+    listener->release();  // ZeroMQ closes it
+    router_.set(zmq::sockopt::use_fd, -1);
+    return {};
+  }
+
+  result<void> bind_tcp(const tcp_endpoint& where, const std::string& text) {
+    if (!is_loopback(where)) {
+      return fail(errc::refused, "endpoint " + text +
+                                     ": only 127.0.0.1 and [::1] may be listened on without [bus] curve_keys, which "
+                                     "this version does not have; use a tunnel (ssh -L) for other machines");
+    }
+    router_.set(zmq::sockopt::ipv6, where.host.starts_with('['));
+    router_.set(zmq::sockopt::heartbeat_ivl, static_cast<int>(limits::heartbeat_interval.count()));
+    router_.set(zmq::sockopt::heartbeat_timeout, static_cast<int>(limits::heartbeat_timeout.count()));
+    try {
+      router_.bind(text);
+    } catch (const zmq::error_t& thrown) {
+      return fail(errc::refused, "endpoint " + text + ": " + thrown.what() + "; choose another port in [bus] listen");
+    }
+    router_.set(zmq::sockopt::heartbeat_ivl, 0);
+    return {};
+  }
+
+  void run() noexcept {
+    while (!stopping_) {
+      wait();
+      read_frames();  // before the departures, so that a client's last frames mostly come before its end
+      read_monitor();
+      send_queued();
+      send_waiting();
+    }
+    send_queued();  // what was pushed before the stop still has limits::stop_linger
+  }
+
+  void wait() {
+    zmq_pollitem_t items[] = {
+        {router_.handle(), 0, ZMQ_POLLIN, 0},
+        {monitor_->handle(), 0, ZMQ_POLLIN, 0},
+        {nullptr, outbox_.readable_fd(), ZMQ_POLLIN, 0},
+    };
+    const bool retry = !clients_.held_up().empty();
+    zmq_poll(items, 3, retry ? static_cast<long>(limits::resend_interval.count()) : -1);
+  }
+
+  void read_monitor() {
+    while (const auto event = monitor_->next()) {
+      if (event->what == ZMQ_EVENT_ACCEPTED) {
+        clients_.opened(event->value);
+        continue;
+      }
+      for (const client_id& who : clients_.closed(event->value)) gone(who);
+    }
+  }
+
+  void read_frames() {
+    for (int count = 0; count < limits::frames_per_turn; ++count) {
+      const auto message = receive_message(router_);
+      if (!message) return;
+      handle_message(*message);
+    }
+  }
+
+  void handle_message(const received& message) {
+    // A descriptor's number is used again. The end of its earlier connection was announced before this one began, so it must be
+    // heard before the number is written down for this client.
+    if (!clients_.knows(message.from, message.connection)) read_monitor();
+    const bool connected = clients_.seen(message.from, message.connection, message.delimited());
+    if (message.well_formed()) {
+      handle_.on_frame(message.from, message.frame());
+    } else {
+      refuse_shape(message);
+    }
+    if (!connected) gone(message.from);
+  }
+
+  void refuse_shape(const received& message) {
+    const std::string text =
+        "a message must have one part, or an empty part and then one, not " + std::to_string(message.parts.size());
+    // A client with a full backlog reads nothing, so it would not read this either.
+    static_cast<void>(send(message.from, encode_reply({{}, error{errc::malformed, text}}, false)));
+  }
+
+  void send_queued() {
+    for (outbox::item& item : outbox_.take()) {
+      connected_client* client = clients_.find(item.to);
+      if (client == nullptr) {
+        outbox_.settle(item.to, 1);  // it has left, and on_gone has said so
+        continue;
+      }
+      client->waiting.push_back(std::move(item.frame));
+      if (client->waiting.size() == 1) send_waiting_of(item.to, *client);
+    }
+  }
+
+  void send_waiting() {
+    for (const client_id& who : clients_.held_up()) send_waiting_of(who, *clients_.find(who));
+  }
+
+  void send_waiting_of(const client_id& who, connected_client& client) {
+    while (!client.waiting.empty()) {
+      const sent outcome = send_message(router_, who, client.delimited, client.waiting.front());
+      if (outcome == sent::no_room) return;
+      if (outcome == sent::unreachable) return gone(who);
+      client.waiting.pop_front();
+      outbox_.settle(who, 1);
+    }
+  }
+
+  void gone(const client_id& who) {
+    const connected_client* client = clients_.find(who);
+    if (client == nullptr) return;
+    outbox_.settle(who, client->waiting.size());
+    clients_.erase(who);
+    handle_.on_gone(who);
+  }
+
+  handlers handle_;
+  zmq::context_t context_;
+  zmq::socket_t router_{context_, zmq::socket_type::router};
+  std::optional<connection_monitor> monitor_{std::in_place, context_, router_, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED};
+  client_table clients_;
+  outbox outbox_;
+  std::vector<std::string> endpoints_;
+  std::vector<fs::path> socket_files_;  // that we created, and remove
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+router_socket::router_socket(std::unique_ptr<loop> bound) : loop_(std::move(bound)) {}
+router_socket::~router_socket() = default;
+
+result<std::unique_ptr<router_socket>> router_socket::open(const std::vector<std::string>& endpoints) try {
+  auto made = std::make_unique<loop>();
+  for (const std::string& each : endpoints) {
+    if (auto bound = made->bind(each); !bound) return fail(bound.error());
+  }
+  return std::unique_ptr<router_socket>(new router_socket(std::move(made)));
+} catch (const std::exception& thrown) {
+  return fail(errc::internal, std::string("cannot open the bus: ") + thrown.what());
+}
+
+void router_socket::start(handlers handle) { loop_->start(std::move(handle)); }
+void router_socket::stop() { loop_->stop(); }
+result<void> router_socket::send(const client_id& to, bytes frame) { return loop_->send(to, std::move(frame)); }
+const std::vector<std::string>& router_socket::endpoints() const noexcept { return loop_->endpoints(); }
+
+}  // namespace ebb::bus

@@ -1,0 +1,84 @@
+#include "bus/utf8.hpp"
+#include <cstdint>
+
+namespace ebb::bus {
+namespace {
+
+constexpr std::size_t quoted_bytes_max = 40;
+
+// What may follow a first byte: how many bytes, and between which bounds the second must lie. The bounds are where overlong
+// forms (e0, f0), surrogates (ed) and what is beyond U+10FFFF (f4) are excluded.
+struct lead {
+  std::size_t length;  // of the character; 0: no character begins so
+  std::uint8_t second_min = 0x80;
+  std::uint8_t second_max = 0xbf;
+};
+
+constexpr lead lead_of(std::uint8_t first) noexcept {
+  if (first < 0x80) return {1};
+  if (first < 0xc2) return {0};
+  if (first < 0xe0) return {2};
+  if (first == 0xe0) return {3, 0xa0};
+  if (first == 0xed) return {3, 0x80, 0x9f};
+  if (first < 0xf0) return {3};
+  if (first == 0xf0) return {4, 0x90};
+  if (first < 0xf4) return {4};
+  if (first == 0xf4) return {4, 0x80, 0x8f};
+  return {0};
+}
+
+// The length of the character at the start of `text`, which is not empty; 0 if there is none.
+std::size_t character_length(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(text[at]); };
+  const lead begin = lead_of(byte(0));
+  if (begin.length > text.size()) return 0;
+  if (begin.length >= 2 && (byte(1) < begin.second_min || byte(1) > begin.second_max)) return 0;
+  for (std::size_t at = 2; at < begin.length; ++at) {
+    if ((byte(at) & 0xc0) != 0x80) return 0;
+  }
+  return begin.length;
+}
+
+std::string escaped(char byte) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  const auto bits = static_cast<std::uint8_t>(byte);
+  return {'\\', 'x', digits[bits >> 4], digits[bits & 15]};
+}
+
+}  // namespace
+
+std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = character_length(text.substr(at));
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::nullopt;
+}
+
+std::string repaired_utf8(std::string_view text) {
+  std::string out;
+  while (const auto invalid = first_invalid_utf8(text)) {
+    out.append(text.substr(0, *invalid)).append("\xef\xbf\xbd");
+    text.remove_prefix(*invalid + 1);
+  }
+  return out.append(text);
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty() && out.size() <= quoted_bytes_max) {
+    const std::size_t length = character_length(text);
+    const auto first = static_cast<std::uint8_t>(text.front());
+    if (length == 0 || first < 0x20 || first == 0x7f) {
+      out += escaped(text.front());
+      text.remove_prefix(1);
+    } else {
+      out.append(text.substr(0, length));
+      text.remove_prefix(length);
+    }
+  }
+  return out + (text.empty() ? "\"" : "...\"");
+}
+
+}  // namespace ebb::bus

@@ -1,0 +1,19 @@
+// bus/utf8.hpp: text from outside: whether it is UTF-8, and how it is shown in an error or an answer.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ebb::bus {
+
+// Where the first byte lies that is no part of a valid character (overlong forms and surrogates are not); none if all is well.
+std::optional<std::size_t> first_invalid_utf8(std::string_view text) noexcept;
+
+// Each byte that is no part of a valid character becomes U+FFFD, so that a client's strict decoder never stumbles over an answer.
+std::string repaired_utf8(std::string_view text);
+
+// In double quotes, on one line, cut after some 40 bytes; control characters and invalid bytes as \xNN.
+std::string quoted(std::string_view text);
+
+}  // namespace ebb::bus

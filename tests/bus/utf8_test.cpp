@@ -1,0 +1,45 @@
+#include "bus/utf8.hpp"
+#include <catch2/catch.hpp>
+
+using namespace ebb::bus;
+
+TEST_CASE("valid UTF-8 is every character but surrogates, in its shortest form") {
+  CHECK(first_invalid_utf8("") == std::nullopt);
+  CHECK(first_invalid_utf8("a\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf") ==
+        std::nullopt);
+  CHECK(first_invalid_utf8("a\x80") == 1u);  // a continuation without a beginning
+  CHECK(first_invalid_utf8("a\xc3") == 1u);  // a beginning without a continuation
+  CHECK(first_invalid_utf8("\xe2\x82z") == 0u);
+  CHECK(first_invalid_utf8("\xc0\xaf") == 0u);  // overlong forms
+  CHECK(first_invalid_utf8("\xc1\xbf") == 0u);
+  CHECK(first_invalid_utf8("\xe0\x9f\xbf") == 0u);
+  CHECK(first_invalid_utf8("\xf0\x8f\xbf\xbf") == 0u);
+  CHECK(first_invalid_utf8("\xed\xa0\x80") == 0u);      // a surrogate
+  CHECK(first_invalid_utf8("\xf4\x90\x80\x80") == 0u);  // beyond U+10FFFF
+  CHECK(first_invalid_utf8("\xf5\x80\x80\x80") == 0u);
+  CHECK(first_invalid_utf8("\xff") == 0u);
+}
+
+TEST_CASE("repairing replaces each stray byte and keeps the rest") {
+  CHECK(repaired_utf8("abc") == "abc");
+  CHECK(repaired_utf8("a\xff"
+                      "b\x80") ==
+        "a\xef\xbf\xbd"
+        "b\xef\xbf\xbd");
+  CHECK(repaired_utf8("\xe2\x82\xac\xe2\x82") == "\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+TEST_CASE("a quoted text is one short line, cut between characters") {
+  CHECK(quoted("abc") == "\"abc\"");
+  CHECK(quoted("a\nb\x7f\xff") ==
+        "\"a\\x0a"
+        "b\\x7f\\xff\"");
+  CHECK(quoted(std::string(40, 'x')) == "\"" + std::string(40, 'x') + "\"");
+  CHECK(quoted(std::string(41, 'x')) == "\"" + std::string(40, 'x') + "...\"");
+  const std::string euros = [] {
+    std::string out;
+    for (int count = 0; count < 20; ++count) out += "\xe2\x82\xac";
+    return out;
+  }();
+  CHECK(first_invalid_utf8(quoted(euros)) == std::nullopt);
+}
