@@ -1,0 +1,87 @@
+// actors/batcher.hpp: which sessions run, and which of their rows make up the next window.
+//
+// A session waits until a place is free, reads its prompt in chunks, then decodes a token a window until its answer ends. Every
+// session that decodes has a row in every window; prompts share what is left, a chunk each, so a long prompt never stops the others.
+// A plain class: no CAF, no device; times are handed in. What a session costs and yields is counted here.
+#pragma once
+#include "actors/clock.hpp"
+#include "actors/messages.hpp"
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+namespace ebb::actors {
+
+class batcher {
+ public:
+  // `places` sessions at a time, > 0 (asserts).
+  explicit batcher(std::uint32_t places);
+
+  // Pre: a fresh id; the prompt is not empty (asserts).
+  void submit(session_id session, std::shared_ptr<const session_order> order, time_point now);
+
+  // The next session that may begin, if one waits and a place is free; call until it gives nothing.
+  std::optional<session_opening> admit();
+
+  // Leaves a running session out of the windows to come, until it is removed.
+  void hold(session_id session);
+
+  // Forgets a session, wherever it is; its place if it had one. Pre: it is in no window under way.
+  struct removed {
+    bool known = false;
+    std::optional<std::uint32_t> place;
+  };
+  removed remove(session_id session);
+
+  // What the client of a running session is told when it ends now.
+  bus::done summary(session_id session, model::finish reason, std::string logits_hash, time_point now) const;
+
+  // The next window, without rows if there is nothing to do. `repeat_max`: how often the card may go on alone when every row
+  // decodes and nobody waits whom a free place could take.
+  window next_window(std::uint32_t repeat_max);
+
+  // Adds up a stage's hits for the window's rows.
+  void count_hits(const window& done, const window_result& answer);
+
+  // Takes the last stage's result of a window: positions move on and tokens come out, in the window's order.
+  // The sessions of tokens with a finish are still known, until they are removed.
+  std::vector<session_token> complete(const window& done, const window_result& answer, time_point now);
+
+  bool running(session_id session) const { return running_.contains(session); }
+  std::vector<session_id> sessions() const;  // waiting ones too
+  std::uint32_t running_count() const noexcept { return static_cast<std::uint32_t>(running_.size()); }
+  std::uint32_t waiting_count() const noexcept { return static_cast<std::uint32_t>(waiting_.size()); }
+  std::uint32_t places() const noexcept { return static_cast<std::uint32_t>(of_place_.size()); }
+  std::uint64_t windows() const noexcept { return windows_; }
+  std::uint64_t tokens() const noexcept { return tokens_; }
+  bool has_room() const noexcept { return running_.size() < of_place_.size(); }
+
+ private:
+  struct session_entry {
+    std::shared_ptr<const session_order> order;
+    std::uint32_t place = 0;
+    std::uint32_t position = 0;             // rows in the keys and values so far
+    std::optional<token_id> last;           // the newest token of the answer; none while the prompt is read
+    bool held = false;
+    bool decodes() const noexcept { return !held && last.has_value(); }
+    bool reads_prompt() const noexcept { return !held && !last.has_value(); }
+    std::uint64_t generated = 0;
+    std::uint64_t hits = 0, picks = 0;
+    time_point submitted{}, first_token{}, last_token{};
+    double gap_ms_max = 0;
+  };
+
+  void add_decode_rows(window& next) const;
+  void add_prompt_rows(window& next) const;
+
+  std::unordered_map<session_id, session_entry> running_;
+  std::deque<std::pair<session_id, session_entry>> waiting_;
+  std::vector<std::optional<session_id>> of_place_;  // [places]
+  std::uint64_t windows_ = 0;
+  std::uint64_t tokens_ = 0;
+};
+
+// The window that follows when every row of `done` decoded and no answer ended: each session's newest token at its next position.
+window following(const window& done, const window_result& answer);
+
+}  // namespace ebb::actors

@@ -1,0 +1,229 @@
+#include "actors/card.hpp"
+#include "config/assert.hpp"
+#include "config/limits.hpp"
+#include "kernels/memory/host_arena.hpp"
+#include <algorithm>
+
+namespace ebb::actors {
+namespace {
+
+constexpr std::uint64_t mib = 1u << 20;
+
+double to_mib(std::uint64_t bytes) noexcept { return static_cast<double>(bytes) / static_cast<double>(mib); }
+
+std::string name_of(card_id card) { return "card " + std::to_string(card.value); }
+
+// The most slots that this card may ever use: one an expert, or what its size leaves beside the reserve.
+std::uint32_t slots_full(const card_options& options, const kernels::slot_layout& slots, std::uint32_t n_experts) {
+  if (options.card_bytes == 0) return n_experts;
+  const std::uint64_t reserve = options.reserve_mib * mib;
+  const std::uint64_t room = options.card_bytes > reserve ? options.card_bytes - reserve : 0;
+  return std::clamp(room >= slots.bytes_of(n_experts) ? n_experts : slots.slots_in(room), 1u, n_experts);
+}
+
+}  // namespace
+
+result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint> weights,
+                                         std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
+                                         const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool, clock_fn now) {
+  auto stage = model::stage::make(weights, {options.layer_begin, options.layer_end, options.n_sessions, options.context}, ops, pool);
+  if (!stage) return fail(stage.error().code, name_of(options.card) + ": " + stage.error().text);
+
+  const kernels::slot_layout slots(weights->experts().expert_bytes_max(options.layer_begin, options.layer_end));
+  const std::uint32_t n_experts = (options.layer_end - options.layer_begin) * weights->dims().n_experts;
+  const std::uint32_t n_slots = slots_full(options, slots, n_experts);
+  const kernels::segment_layout layout{options.segment_bytes, slots.bytes_of(n_slots)};
+  const std::uint64_t card_bytes = options.card_bytes > 0 ? options.card_bytes : layout.full_bytes + options.reserve_mib * mib;
+  auto arena = kernels::host_arena::create({name_of(options.card), layout, card_bytes});
+  if (!arena) return fail(arena.error());
+
+  card_memory memory(weights, std::move(*arena), {options.layer_begin, options.layer_end, n_slots});
+  return std::unique_ptr<card>(
+      new card(std::move(weights), std::move(vocabulary), options, std::move(*stage), std::move(memory), std::move(now)));
+}
+
+card::card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<const model::tokenizer> vocabulary,
+           const card_options& options, std::unique_ptr<model::stage> stage, card_memory memory, clock_fn now)
+    : weights_(std::move(weights)),
+      vocabulary_(std::move(vocabulary)),
+      options_(options),
+      stage_(std::move(stage)),
+      memory_(std::move(memory)),
+      now_(std::move(now)),
+      reserve_mib_(options.reserve_mib) {}
+
+result<void> card::open(const session_opening& opening) {
+  EBB_ASSERT(opening.place < options_.n_sessions);
+  if (!last_stage()) return {};
+  auto answer = model::completion::make(vocabulary_, opening.order->prompt, opening.order->params);
+  if (!answer) return fail(answer.error());
+  const bool fresh = completions_.emplace(opening.session, std::move(*answer)).second;
+  EBB_ASSERT(fresh);
+  return {};
+}
+
+void card::close(session_id session, std::uint32_t place) {
+  completions_.erase(session);
+  stage_->forget(place);
+}
+
+std::optional<picked_token> card::cancel(session_id session) {
+  const auto found = completions_.find(session);
+  if (found == completions_.end()) return std::nullopt;
+  picked_token last{.session = session, .finish = model::finish::cancelled};
+  last.text = found->second.cancel();
+  last.logits_hash = found->second.logits_hash_hex();
+  return last;
+}
+
+result<window_result> card::run(const window& what) {
+  EBB_ASSERT(what.rows.size() == what.tokens.size());
+  EBB_ASSERT(first_stage() == (what.x == nullptr));
+  const std::size_t n_values = what.rows.size() * weights_->dims().d_model;
+  auto x = first_stage() ? std::make_shared<std::vector<float>>(n_values) : std::make_shared<std::vector<float>>(*what.x);
+  EBB_ASSERT(x->size() == n_values);
+  if (first_stage()) stage_->embed(what.tokens, x->data());
+  stage_->run(what.rows, memory_.table(), x->data());
+
+  window_result answer{.number = what.number};
+  count_picks(what, answer);
+  if (last_stage()) {
+    if (auto picked = pick_tokens(what, x->data(), answer); !picked) return fail(picked.error());
+  } else {
+    answer.x = std::move(x);
+  }
+  return answer;
+}
+
+void card::count_picks(const window& what, window_result& answer) {
+  const auto n_rows = static_cast<std::uint32_t>(what.rows.size());
+  const bool all_hit = fast_path();
+  answer.picks_per_row = (options_.layer_end - options_.layer_begin) * weights_->dims().top_k;
+  answer.hits.assign(n_rows, all_hit ? answer.picks_per_row : 0);
+  for (std::uint32_t layer = options_.layer_begin; layer < options_.layer_end; ++layer) {
+    for (std::uint32_t row = 0; row < n_rows; ++row) {
+      for (const std::uint32_t index : stage_->picked(layer, row)) {
+        const expert_id expert{layer, index};
+        memory_.note(expert, 1.0);
+        if (!all_hit && memory_.table().at(expert).in_slot) ++answer.hits[row];
+      }
+    }
+  }
+  memory_.end_window();
+  std::uint64_t hits = 0;
+  for (const std::uint32_t of_row : answer.hits) hits += of_row;
+  hits_ += hits;
+  misses_ += std::uint64_t{answer.picks_per_row} * n_rows - hits;
+}
+
+result<void> card::pick_tokens(const window& what, const float* x, window_result& answer) {
+  if (what.sampled.empty()) return {};
+  const std::size_t n_vocab = weights_->dims().n_vocab;
+  std::vector<std::uint32_t> rows;
+  rows.reserve(what.sampled.size());
+  for (const sampled_row& wanted : what.sampled) rows.push_back(wanted.row);
+  logits_.resize(std::max(logits_.size(), rows.size() * n_vocab));
+  stage_->logits(x, rows, logits_.data());
+  for (std::size_t i = 0; i < what.sampled.size(); ++i) {
+    const auto found = completions_.find(what.sampled[i].session);
+    if (found == completions_.end()) {
+      return fail(errc::unknown_session, "session " + std::to_string(what.sampled[i].session.value) + " is not open on " + name_of(options_.card));
+    }
+    model::step step = found->second.accept({&logits_[i * n_vocab], n_vocab});
+    picked_token picked{.session = what.sampled[i].session, .token = step.token, .text = std::move(step.text), .finish = step.reason};
+    if (step.reason != model::finish::none) picked.logits_hash = found->second.logits_hash_hex();
+    answer.picked.push_back(std::move(picked));
+  }
+  return {};
+}
+
+void card::adapt() {
+  if (resizing() || memory_.resident()) return;
+  if (++windows_since_adapt_ < limits::adapt_period_windows) return;
+  windows_since_adapt_ = 0;
+  for (const cache_swap& exchange : memory_.cache().plan_swaps(limits::adapt_swaps_max, memory_.heat(), limits::adapt_margin)) {
+    if (!memory_.swap(exchange)) return;  // the slot stays empty and the expert is read from the store
+  }
+}
+
+result<void> card::begin_resize(std::uint32_t reserve_mib) {
+  if (!options_.elastic) {
+    return fail(errc::refused, name_of(options_.card) + " keeps its size: the setting `vram_elastic` is false; set it to true and start again");
+  }
+  return begin(reserve_mib);
+}
+
+result<void> card::begin(std::uint32_t reserve_mib) {
+  if (resizing()) return fail(errc::busy, name_of(options_.card) + " is being resized already; try again when that has ended");
+  const auto free_bytes = memory_.arena().free_bytes();
+  if (!free_bytes) return fail(free_bytes.error());
+  resize_began_ = now_();
+  reserve_wanted_mib_ = reserve_mib;
+  const resize_plan plan = plan_resize(memory_.arena().layout(), {.mapped_bytes = memory_.arena().mapped_bytes(),
+                                                                 .free_bytes = *free_bytes,
+                                                                 .wanted_free_bytes = reserve_mib * mib,
+                                                                 .floor_bytes = 0});
+  short_bytes_ = plan.short_bytes;
+  resize_.emplace(memory_, plan.keep_bytes);
+  if (resize_->shrinks()) fast_path_.reset();
+  return {};
+}
+
+bool card::resize_step() {
+  EBB_ASSERT(resizing());
+  return resize_->step(now_, now_() + limits::resize_step);
+}
+
+result<bus::card_report> card::end_resize() {
+  EBB_ASSERT(resizing());
+  const result<void> outcome = resize_->outcome();
+  resize_.reset();
+  took_ms_ = milliseconds_between(resize_began_, now_());
+  EBB_DASSERT(memory_.consistent());
+  if (!outcome) {
+    return fail(outcome.error().code, outcome.error().text + "; " + name_of(options_.card) + " now holds " +
+                                          std::to_string(memory_.cache().slots_usable()) + " expert slots and keeps its reserve of " +
+                                          std::to_string(reserve_mib_) + " MiB");
+  }
+  reserve_mib_ = reserve_wanted_mib_;
+  return report();
+}
+
+void card::adopt_fast_path(std::uint64_t version) noexcept {
+  if (version == memory_.version() && memory_.resident()) fast_path_ = version;
+}
+
+residency_change card::residency() const noexcept {
+  return {options_.card, memory_.version(), memory_.cache().resident_count(), memory_.cache().experts().count()};
+}
+
+bus::card_report card::report() const {
+  bus::card_report said;
+  said.device = options_.card.value;
+  said.reserve_mib = reserve_mib_;
+  said.expert_slots = memory_.cache().slots_usable();
+  said.expert_slots_full = memory_.cache().slots_full();
+  said.expert_cache_mib = to_mib(memory_.arena().mapped_bytes());
+  said.expert_cache_full_mib = to_mib(memory_.arena().layout().full_bytes);
+  said.vram_free_mib = to_mib(memory_.arena().free_bytes().value_or(0));
+  said.prompt_chunk = limits::prompt_chunk_rows;
+  said.short_mib = to_mib(short_bytes_);
+  said.took_ms = took_ms_;
+  return said;
+}
+
+bus::card_info card::info() const {
+  bus::card_info said;
+  said.report = report();
+  said.kind = "host";
+  said.layer_begin = options_.layer_begin;
+  said.layer_end = options_.layer_end;
+  said.resident = memory_.resident();
+  said.fast_path = fast_path();
+  said.hits = hits_;
+  said.misses = misses_;
+  said.rss_mib = to_mib(memory_.arena().held_bytes());
+  return said;
+}
+
+}  // namespace ebb::actors

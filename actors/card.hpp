@@ -1,0 +1,99 @@
+// actors/card.hpp: one device with its stage: what a card does, without saying when. The actor around it decides that.
+//
+// Owns the memory of the cache, the stage with its keys and values, and, on the last stage, the answers in the making. One thread
+// at a time. Windows and steps of a resize alternate in any order; each leaves the tables so that the next may be the other.
+#pragma once
+#include "actors/card_memory.hpp"
+#include "actors/clock.hpp"
+#include "actors/messages.hpp"
+#include "actors/resize.hpp"
+#include "actors/segment_floor.hpp"
+#include "model/stage.hpp"
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+namespace ebb::actors {
+
+struct card_options {
+  card_id card;
+  std::uint32_t layer_begin = 0;
+  std::uint32_t layer_end = 0;
+  std::uint32_t n_sessions = 1;
+  std::uint32_t context = 0;
+  std::uint64_t segment_bytes = 0;      // a multiple of the page size
+  std::uint64_t card_bytes = 0;         // of the whole device; 0: what the cache and the reserve need
+  std::uint32_t reserve_mib = 0;        // of the start
+  bool elastic = true;
+};
+
+class card {
+ public:
+  // Takes addresses and scratch memory; the cache is empty until the first resize. `pool` must outlive the card.
+  // Errors: out_of_memory, bad_value (a segment that is no whole number of pages), each naming the card.
+  static result<std::unique_ptr<card>> make(std::shared_ptr<const model::checkpoint> weights,
+                                            std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
+                                            const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool, clock_fn now);
+
+  // --- sessions. A place is taken again only after it was closed. Errors of open: those of model::completion::make.
+  result<void> open(const session_opening& opening);
+  void close(session_id session, std::uint32_t place);
+  // Ends an answer from outside: the text that was held back and the hash so far. Nothing on a card that is not the last.
+  std::optional<picked_token> cancel(session_id session);
+
+  // --- windows. Errors: unknown_session (a sampled row of a session that is not open here).
+  result<window_result> run(const window& what);
+  // Exchanges a few cold residents for hotter experts, now and then. Call between windows; nothing while a resize is under way.
+  void adapt();
+
+  // --- resizing. A begin plans; steps follow until resize_step returns true; then end_resize gives the report.
+  // Errors: busy (one is under way), those of the device's free figure; of begin_resize also refused (not elastic).
+  result<void> begin_fill() { return begin(options_.reserve_mib); }  // the first growth, to the size of the start
+  result<void> begin_resize(std::uint32_t reserve_mib);
+  bool resizing() const noexcept { return resize_.has_value(); }
+  bool resize_step();
+  result<bus::card_report> end_resize();
+
+  // The fast path holds for one version of the table. Adopting another than the current one does nothing.
+  void adopt_fast_path(std::uint64_t version) noexcept;
+  bool fast_path() const noexcept { return fast_path_ == memory_.version(); }
+  residency_change residency() const noexcept;
+
+  bool last_stage() const noexcept { return options_.layer_end == weights_->dims().n_layers; }
+  bool first_stage() const noexcept { return options_.layer_begin == 0; }
+  const card_options& options() const noexcept { return options_; }
+  const card_memory& memory() const noexcept { return memory_; }
+  bus::card_info info() const;
+
+ private:
+  card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
+       std::unique_ptr<model::stage> stage, card_memory memory, clock_fn now);
+
+  result<void> begin(std::uint32_t reserve_mib);
+  void count_picks(const window& what, window_result& answer);
+  result<void> pick_tokens(const window& what, const float* x, window_result& answer);
+  bus::card_report report() const;
+
+  std::shared_ptr<const model::checkpoint> weights_;
+  std::shared_ptr<const model::tokenizer> vocabulary_;
+  card_options options_;
+  std::unique_ptr<model::stage> stage_;
+  card_memory memory_;
+  clock_fn now_;
+
+  std::unordered_map<session_id, model::completion> completions_;
+  std::vector<float> logits_;                 // [sampled rows, n_vocab], grown to the largest window so far
+  std::uint64_t windows_since_adapt_ = 0;
+  std::uint64_t hits_ = 0;
+  std::uint64_t misses_ = 0;
+
+  std::optional<resize> resize_;
+  time_point resize_began_{};
+  std::uint32_t reserve_mib_;                 // in force
+  std::uint32_t reserve_wanted_mib_ = 0;      // of the resize under way
+  std::uint64_t short_bytes_ = 0;             // of the last resize
+  double took_ms_ = 0;                        // of the last resize
+  std::optional<std::uint64_t> fast_path_;    // the version it was built for
+};
+
+}  // namespace ebb::actors

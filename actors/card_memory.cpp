@@ -1,0 +1,86 @@
+#include "actors/card_memory.hpp"
+#include "config/assert.hpp"
+
+namespace ebb::actors {
+namespace {
+
+expert_range range_of(const model::checkpoint& weights, const card_memory_options& options) {
+  return {options.layer_begin, options.layer_end, weights.dims().n_experts};
+}
+
+}  // namespace
+
+card_memory::card_memory(std::shared_ptr<const model::checkpoint> weights, std::unique_ptr<kernels::arena> arena,
+                         const card_memory_options& options)
+    : weights_(std::move(weights)),
+      arena_(std::move(arena)),
+      slots_(weights_->experts().expert_bytes_max(options.layer_begin, options.layer_end)),
+      cache_(range_of(*weights_, options), options.slots_full),
+      heat_(range_of(*weights_, options), options.heat_half_life_windows),
+      table_(weights_->experts(), options.layer_begin, options.layer_end) {
+  EBB_ASSERT(arena_->layout().full_bytes == slots_.bytes_of(options.slots_full));
+}
+
+const std::byte* card_memory::address_of(slot_id slot) const noexcept { return arena_->base() + slots_.offset_of(slot); }
+
+result<void> card_memory::copy_from_store(expert_id expert, slot_id slot) {
+  std::uint64_t offset = slots_.offset_of(slot);
+  for (const auto which : {model::matrix::gate, model::matrix::up, model::matrix::down}) {
+    const model::extent from = weights_->experts().at(expert, which);
+    if (auto copied = arena_->copy_in(offset, {from.data, from.size_bytes}); !copied) return copied;
+    offset += from.size_bytes;
+  }
+  return {};
+}
+
+void card_memory::evict(expert_id expert) noexcept {
+  table_.restore(expert);
+  cache_.evict(expert);
+  ++version_;
+}
+
+result<void> card_memory::move(const cache_move& step) {
+  auto copied = arena_->copy_within(slots_.offset_of(step.from), slots_.offset_of(step.to), slots_.slot_bytes());
+  if (!copied) return copied;
+  cache_.move(step.expert, step.to);
+  table_.place(step.expert, address_of(step.to));
+  ++version_;
+  return {};
+}
+
+result<void> card_memory::fill(const cache_fill& step) {
+  if (auto copied = copy_from_store(step.expert, step.slot); !copied) return copied;
+  cache_.place(step.expert, step.slot);
+  table_.place(step.expert, address_of(step.slot));
+  ++version_;
+  return {};
+}
+
+// The expert that leaves is read from the store before its slot is overwritten, so a copy that fails leaves an empty slot.
+result<void> card_memory::swap(const cache_swap& step) {
+  evict(step.out);
+  return fill({step.in, step.slot});
+}
+
+// A slot that reaches into the segment must have left the cache before: a window could still read it.
+result<void> card_memory::unmap(kernels::segment_index segment) {
+  EBB_ASSERT(slots_.bytes_of(cache_.slots_usable()) <= arena_->layout().begin_of(segment));
+  return arena_->unmap(segment);
+}
+
+bool card_memory::consistent() const noexcept {
+  if (!arena_->is_mapped(0, slots_.bytes_of(cache_.slots_usable()))) return false;
+  const expert_range& experts = cache_.experts();
+  for (std::uint32_t number = 0; number < experts.count(); ++number) {
+    const expert_id expert = experts.at(number);
+    const auto slot = cache_.slot_of(expert);
+    const auto& entry = table_.at(expert);
+    const std::byte* expected = slot ? address_of(*slot) : weights_->experts().at(expert, model::matrix::gate).data;
+    if (entry.in_slot != slot.has_value()) return false;
+    if (entry.matrix[0] != expected) return false;
+    if (slot && slot->value >= cache_.slots_usable()) return false;
+  }
+  return true;
+}
+
+}  // namespace ebb::actors

@@ -1,0 +1,70 @@
+// actors/card_memory.hpp: a card's cache as one thing: what is mapped, which expert is in which slot, and the table a window reads.
+//
+// The three are changed here and nowhere else, in the order that keeps every window right (docs/ARCHITECTURE.md):
+//   to give memory back   evict and compact -> publish -> unmap -> release
+//   to take memory        map -> copy in -> publish
+// Publishing an expert is one entry of the table, written between two windows by the card's thread, which also runs the windows.
+// A plain class: no CAF, no clock; actors/resize.hpp drives it in steps.
+#pragma once
+#include "actors/expert_cache.hpp"
+#include "actors/expert_heat.hpp"
+#include "kernels/memory/arena.hpp"
+#include "model/checkpoint.hpp"
+#include "model/expert_table.hpp"
+#include <memory>
+
+namespace ebb::actors {
+
+struct card_memory_options {
+  std::uint32_t layer_begin = 0;
+  std::uint32_t layer_end = 0;
+  std::uint32_t slots_full = 0;         // what the arena's layout was made for
+  double heat_half_life_windows = 256;  // about a paragraph of text
+};
+
+class card_memory {
+ public:
+  // Nothing is mapped and every expert is in the store. Pre: the arena's full_bytes are slots_full slots (asserts).
+  card_memory(std::shared_ptr<const model::checkpoint> weights, std::unique_ptr<kernels::arena> arena, const card_memory_options& options);
+
+  const kernels::arena& arena() const noexcept { return *arena_; }
+  const kernels::slot_layout& slots() const noexcept { return slots_; }
+  const expert_cache& cache() const noexcept { return cache_; }
+  const expert_heat& heat() const noexcept { return heat_; }
+  const model::expert_table& table() const noexcept { return table_; }
+  bool resident() const noexcept { return cache_.all_resident(); }
+  // Grows with every published change; names one table.
+  std::uint64_t version() const noexcept { return version_; }
+
+  void note(expert_id expert, double uses) noexcept { heat_.note(expert, uses); }
+  void end_window() noexcept { heat_.end_window(); }
+
+  // --- steps, each whole or without effect. Errors: those of the arena.
+  void evict(expert_id expert) noexcept;
+  result<void> move(const cache_move& step);
+  result<void> fill(const cache_fill& step);
+  result<void> swap(const cache_swap& step);
+  void set_slots_usable(std::uint32_t slots) noexcept { cache_.set_slots_usable(slots); }
+  result<void> map(kernels::segment_index segment) { return arena_->map(segment); }
+  result<void> unmap(kernels::segment_index segment);
+  result<void> remap(kernels::segment_index segment) { return arena_->remap(segment); }
+  void release(kernels::segment_index segment) noexcept { arena_->release(segment); }
+
+  // Whether the table, the cache and the mapped memory say the same: every expert in a usable slot is read from that slot, every
+  // other from the store, and every usable slot is mapped. For tests and debug builds; O(experts).
+  bool consistent() const noexcept;
+
+ private:
+  const std::byte* address_of(slot_id slot) const noexcept;
+  result<void> copy_from_store(expert_id expert, slot_id slot);
+
+  std::shared_ptr<const model::checkpoint> weights_;
+  std::unique_ptr<kernels::arena> arena_;
+  kernels::slot_layout slots_;
+  expert_cache cache_;
+  expert_heat heat_;
+  model::expert_table table_;
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace ebb::actors

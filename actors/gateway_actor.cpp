@@ -1,0 +1,164 @@
+#include "actors/gateway_actor.hpp"
+#include "config/limits.hpp"
+#include <algorithm>
+
+namespace ebb::actors {
+namespace {
+
+using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
+
+// Where a reply goes.
+struct address {
+  bus::client_id client;
+  bus::request_id id;
+  bool text = false;
+};
+
+// The last reply of a request: remembered, then sent.
+template <class Body>
+void finish(gateway_pointer self, const address& to, Body body) {
+  bus::reply last{to.id, std::move(body)};
+  self->state.book->finish(to.client, last);
+  self->state.options.sink(to.client, last, to.text);
+}
+
+void begin(gateway_pointer self, const address& to, const bus::generate& asked) {
+  auto& state = self->state;
+  auto order = state.options.orders->make(asked);
+  if (!order) return finish(self, to, order.error());
+  const session_id session{++state.sessions_begun};
+  state.sessions.emplace(session, gateway_state::session{to.client, to.id, asked.stream, {}});
+  self->send(state.scheduler, submit_atom::value, session_listener(gateway_actor(self)), session, std::move(*order));
+}
+
+void begin(gateway_pointer self, const address& to, const bus::cancel& asked) {
+  auto& state = self->state;
+  const auto found = std::find_if(state.sessions.begin(), state.sessions.end(), [&](const auto& known) {
+    return known.second.client == to.client && known.second.id == asked.target;
+  });
+  if (found == state.sessions.end()) {
+    return finish(self, to, error{errc::unknown_session, "no generate with the id " + to_string(asked.target) + " is under way for this client"});
+  }
+  self->send(state.scheduler, cancel_atom::value, found->first);
+  finish(self, to, bus::cancelled{});
+}
+
+void begin(gateway_pointer self, const address& to, const bus::vram& asked) {
+  self->request(self->state.ledger, limits::resize_timeout, vram_atom::value, asked)
+      .then([self, to](bus::vram_report& report) { finish(self, to, std::move(report)); },
+            [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
+}
+
+void begin(gateway_pointer self, const address& to, const bus::status&) {
+  self->request(self->state.scheduler, limits::status_timeout, info_atom::value)
+      .then(
+          [self, to](const scheduler_state& now) {
+            bus::status_report report = self->state.options.measure(self->state.options.about);
+            report.sessions = now.sessions;
+            report.sessions_max = now.sessions_max;
+            report.waiting = now.waiting;
+            report.tokens_generated = now.tokens_generated;
+            report.windows = now.windows;
+            finish(self, to, std::move(report));
+          },
+          [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
+}
+
+// Asks every card, one answer or error for all.
+void begin(gateway_pointer self, const address& to, const bus::cards&) {
+  struct gathering {
+    std::vector<bus::card_info> cards;
+    std::size_t missing;
+    std::optional<error> failure;
+  };
+  auto all = std::make_shared<gathering>(gathering{{}, self->state.cards.size(), std::nullopt});
+  const auto answered = [self, to, all] {
+    if (--all->missing > 0) return;
+    if (all->failure) return finish(self, to, *all->failure);
+    std::sort(all->cards.begin(), all->cards.end(), [](const auto& a, const auto& b) { return a.report.device < b.report.device; });
+    finish(self, to, bus::cards_report{std::move(all->cards)});
+  };
+  for (const card_actor& card : self->state.cards) {
+    self->request(card, limits::status_timeout, info_atom::value)
+        .then(
+            [all, answered](bus::card_info& info) {
+              all->cards.push_back(std::move(info));
+              answered();
+            },
+            [all, answered](caf::error& why) {
+              all->failure = from_caf(why);
+              answered();
+            });
+  }
+}
+
+void take_request(gateway_pointer self, const bus::client_id& client, const bus::request& asked) {
+  auto& state = self->state;
+  switch (state.book->begin(client, asked.id)) {
+    case request_book::verdict::in_progress: return;
+    case request_book::verdict::answered: return state.options.sink(client, state.book->answer(client, asked.id), asked.text);
+    case request_book::verdict::full: {
+      const error busy{errc::busy, std::to_string(limits::in_flight_max) + " requests are under way already; try again when some have ended"};
+      return state.options.sink(client, {asked.id, busy}, asked.text);
+    }
+    case request_book::verdict::fresh: break;
+  }
+  std::visit([&](const auto& command) { begin(self, {client, asked.id, asked.text}, command); }, asked.command);
+}
+
+void take_token(gateway_pointer self, const session_token& token) {
+  auto& state = self->state;
+  const auto found = state.sessions.find(token.session);
+  if (found == state.sessions.end()) return;  // its client has left
+  gateway_state::session& of = found->second;
+  of.text += token.text;
+  if (!of.stream) return;
+  state.options.sink(of.client, {of.id, bus::token{token.index, token.token, token.text}}, false);
+}
+
+void take_end(gateway_pointer self, const session_end& last) {
+  auto& state = self->state;
+  const auto found = state.sessions.find(last.session);
+  if (found == state.sessions.end()) return;
+  const gateway_state::session of = std::move(found->second);
+  state.sessions.erase(found);
+  const address to{of.client, of.id, false};
+  if (last.failure != errc::none) return finish(self, to, error{last.failure, last.failure_text});
+  bus::done summary = last.summary;
+  summary.text = of.text;
+  bus::reply remembered{to.id, summary};
+  state.book->finish(to.client, remembered);
+  if (of.stream) summary.text.clear();
+  state.options.sink(to.client, {to.id, std::move(summary)}, false);
+}
+
+void client_left(gateway_pointer self, const bus::client_id& client) {
+  auto& state = self->state;
+  state.book->forget(client);
+  std::erase_if(state.sessions, [&](const auto& known) {
+    if (known.second.client != client) return false;
+    self->send(state.scheduler, cancel_atom::value, known.first);
+    return true;
+  });
+}
+
+}  // namespace
+
+gateway_actor::behavior_type gateway_behavior(gateway_pointer self, scheduler_actor scheduler, ledger_actor ledger,
+                                              std::vector<card_actor> cards, gateway_options options) {
+  auto& state = self->state;
+  state.options = std::move(options);
+  state.book.emplace(limits::in_flight_max, limits::replies_remembered);
+  state.scheduler = std::move(scheduler);
+  state.ledger = std::move(ledger);
+  state.cards = std::move(cards);
+  return {
+      [self](token_atom, const session_token& token) { take_token(self, token); },
+      [self](end_atom, const session_end& last) { take_end(self, last); },
+      [self](frame_atom, const bus::client_id& client, const bus::request& asked) { take_request(self, client, asked); },
+      [self](gone_atom, const bus::client_id& client) { client_left(self, client); },
+      [](stop_atom) {},
+  };
+}
+
+}  // namespace ebb::actors

@@ -1,0 +1,57 @@
+// actors/gateway_actor.hpp: between the clients and the rest: every request gets exactly one last reply.
+//
+//   message                       does
+//   frame, client_id, request     answers it, now or later, through the sink
+//   gone, client_id               ends the client's sessions; whatever they still say is dropped
+//   token, end                    from the scheduler, of a session begun here
+//   stop                          answers when everything that came before has been passed on
+//
+// Owns:    request_book, and which session belongs to which request.
+// Thread:  scheduled; handlers never block and never touch a device. The sink is called on it, and must not block either.
+#pragma once
+#include "actors/caf.hpp"
+#include "actors/ledger_actor.hpp"
+#include "actors/order_maker.hpp"
+#include "actors/request_book.hpp"
+#include "actors/scheduler_actor.hpp"
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+namespace ebb::actors {
+
+using gateway_actor = session_listener::extend<caf::reacts_to<frame_atom, bus::client_id, bus::request>,
+                                               caf::reacts_to<gone_atom, bus::client_id>,
+                                               caf::replies_to<stop_atom>::with<void>>;
+
+// Takes a reply on its way; `text` says that the request came as text.
+using reply_sink = std::function<void(const bus::client_id& to, const bus::reply& what, bool text)>;
+
+struct gateway_options {
+  bus::status_report about;  // what does not change while the daemon lives; the rest is filled in
+  std::shared_ptr<const order_maker> orders;
+  reply_sink sink;
+  std::function<bus::status_report(bus::status_report)> measure;  // fills in what the process knows: uptime and memory
+};
+
+struct gateway_state {
+  gateway_options options;
+  std::optional<request_book> book;
+  scheduler_actor scheduler;
+  ledger_actor ledger;
+  std::vector<card_actor> cards;
+
+  struct session {
+    bus::client_id client;
+    bus::request_id id;
+    bool stream = true;
+    std::string text;  // of the whole answer, for a client that does not stream and for a repeated id
+  };
+  std::unordered_map<session_id, session> sessions;
+  std::uint64_t sessions_begun = 0;
+};
+
+gateway_actor::behavior_type gateway_behavior(gateway_actor::stateful_pointer<gateway_state> self, scheduler_actor scheduler,
+                                              ledger_actor ledger, std::vector<card_actor> cards, gateway_options options);
+
+}  // namespace ebb::actors

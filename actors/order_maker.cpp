@@ -1,0 +1,48 @@
+#include "actors/order_maker.hpp"
+#include <algorithm>
+#include <string>
+
+namespace ebb::actors {
+
+order_maker::order_maker(std::shared_ptr<const model::tokenizer> vocabulary, const sampling_settings& defaults, std::uint32_t context)
+    : vocabulary_(std::move(vocabulary)), defaults_(defaults), context_(context) {}
+
+result<std::vector<token_id>> order_maker::prompt_of(const bus::generate& asked) const {
+  if (asked.ids.empty()) {
+    auto ids = vocabulary_->encode_prompt(asked.prompt);
+    if (ids.empty()) return fail(errc::bad_value, "field `prompt` is empty: there is nothing to go on from; give at least one character");
+    return ids;
+  }
+  for (const token_id token : asked.ids) {
+    if (vocabulary_->contains(token)) continue;
+    return fail(errc::bad_value, "field `ids`: " + std::to_string(token) + " is outside the vocabulary of " +
+                                     std::to_string(vocabulary_->n_vocab()) + " tokens");
+  }
+  return asked.ids;
+}
+
+result<std::shared_ptr<const session_order>> order_maker::make(const bus::generate& asked) const {
+  auto prompt = prompt_of(asked);
+  if (!prompt) return fail(prompt.error());
+  if (prompt->size() >= context_) {
+    return fail(errc::too_large, "the prompt has " + std::to_string(prompt->size()) + " tokens, and the context holds " +
+                                     std::to_string(context_) + " with at least one left for the answer; shorten it, or raise `context`");
+  }
+  model::completion_params params;
+  params.sampling = {.temperature = asked.temperature.value_or(defaults_.temperature),
+                     .top_k = asked.top_k.value_or(defaults_.top_k),
+                     .top_p = asked.top_p.value_or(defaults_.top_p),
+                     .min_p = asked.min_p.value_or(defaults_.min_p),
+                     .repeat_penalty = asked.repeat_penalty.value_or(defaults_.repeat_penalty),
+                     .repeat_last_n = asked.repeat_last_n.value_or(defaults_.repeat_last_n),
+                     .seed = asked.seed.value_or(defaults_.seed)};
+  if (auto sane = model::check(params.sampling); !sane) return fail(sane.error());
+  const auto room = static_cast<std::uint32_t>(context_ - prompt->size());
+  params.max_tokens = std::min(asked.max_tokens, room);
+  params.stops = asked.stop;
+  params.hash_logits = asked.hash;
+  params.ignore_eos = asked.ignore_eos;
+  return std::make_shared<const session_order>(session_order{std::move(*prompt), std::move(params)});
+}
+
+}  // namespace ebb::actors

@@ -1,0 +1,27 @@
+// actors/order_maker.hpp: from a client's `generate` to what the cards need: tokens, and a setting for everything left open.
+#pragma once
+#include "actors/messages.hpp"
+#include "config/settings.hpp"
+#include <memory>
+
+namespace ebb::actors {
+
+class order_maker {
+ public:
+  // `context`: positions a session may use. `defaults`: for what a client does not say.
+  order_maker(std::shared_ptr<const model::tokenizer> vocabulary, const sampling_settings& defaults, std::uint32_t context);
+
+  // The answer's length is cut to what the context leaves behind the prompt.
+  // Errors: bad_value (no prompt, an id outside the vocabulary, a sampling field out of range), too_large (the prompt fills the
+  // context). Any bytes are a prompt: what is no UTF-8 is encoded byte by byte.
+  result<std::shared_ptr<const session_order>> make(const bus::generate& asked) const;
+
+ private:
+  result<std::vector<token_id>> prompt_of(const bus::generate& asked) const;
+
+  std::shared_ptr<const model::tokenizer> vocabulary_;
+  sampling_settings defaults_;
+  std::uint32_t context_;
+};
+
+}  // namespace ebb::actors

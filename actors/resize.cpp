@@ -1,0 +1,123 @@
+#include "actors/resize.hpp"
+#include "config/assert.hpp"
+
+namespace ebb::actors {
+
+resize::resize(card_memory& memory, std::uint64_t keep_bytes)
+    : memory_(memory),
+      keep_bytes_(keep_bytes),
+      segments_before_(memory.arena().mapped_count()),
+      segments_keep_(memory.arena().layout().segments_below(keep_bytes)),
+      slots_keep_(memory.slots().slots_in(keep_bytes)),
+      shrinks_(segments_keep_ < segments_before_),
+      phase_(shrinks_ ? phase::evict : phase::map),
+      segment_(segments_before_) {}
+
+bool resize::step(const clock_fn& now, time_point until) {
+  do {
+    if (phase_ != phase::done) advance();
+  } while (phase_ != phase::done && now() < until);
+  return phase_ == phase::done;
+}
+
+void resize::advance() {
+  switch (phase_) {
+    case phase::evict: return evict_all();
+    case phase::compact: return compact_one();
+    case phase::unmap: return unmap_all();
+    case phase::release: return release_one();
+    case phase::map: return map_one();
+    case phase::fill: return fill_one();
+    case phase::done: return;
+  }
+}
+
+void resize::evict_all() {
+  leaving_ = memory_.cache().plan_shrink(slots_keep_, memory_.heat());
+  for (const expert_id expert : leaving_.evict) memory_.evict(expert);
+  phase_ = phase::compact;
+}
+
+void resize::compact_one() {
+  if (moves_done_ < leaving_.moves.size()) {
+    const cache_move& next = leaving_.moves[moves_done_++];
+    // Swaps wait while a resize is under way, so the plan still holds. An expert that cannot be copied is read from the store.
+    if (auto moved = memory_.move(next); !moved) memory_.evict(next.expert);
+    return;
+  }
+  memory_.set_slots_usable(slots_keep_);
+  phase_ = phase::unmap;
+}
+
+// All or none, and quick (about a millisecond a GiB): if one segment stays, those before it come back.
+void resize::unmap_all() {
+  for (kernels::segment_index segment = segments_before_; segment > segments_keep_; --segment) {
+    if (auto unmapped = memory_.unmap(segment - 1); !unmapped) return roll_back_unmap(segment - 1, unmapped.error());
+  }
+  phase_ = phase::release;
+}
+
+void resize::roll_back_unmap(kernels::segment_index failed, error why) {
+  kernels::segment_index usable = segments_before_;
+  for (kernels::segment_index segment = failed + 1; segment < segments_before_; ++segment) {
+    if (memory_.remap(segment)) continue;
+    // What cannot be mapped again is given up, with all behind it: a cache is mapped from its first byte without holes.
+    for (kernels::segment_index lost = segment; lost < segments_before_; ++lost) memory_.release(lost);
+    usable = segment;
+    break;
+  }
+  outcome_ = fail(std::move(why));
+  const auto& layout = memory_.arena().layout();
+  const std::uint64_t usable_bytes = usable == layout.count() ? layout.full_bytes : layout.begin_of(usable);
+  memory_.set_slots_usable(memory_.slots().slots_in(usable_bytes));
+  plan_fills();
+}
+
+void resize::release_one() {
+  if (segment_ == segments_keep_) {
+    phase_ = phase::done;
+    return;
+  }
+  memory_.release(--segment_);
+}
+
+void resize::map_one() {
+  if (segment_ < segments_keep_) {
+    auto mapped = memory_.map(segment_);
+    if (!mapped) return roll_back_map(mapped.error());
+    ++segment_;
+    return;
+  }
+  memory_.set_slots_usable(slots_keep_);
+  plan_fills();
+}
+
+void resize::roll_back_map(error why) {
+  while (segment_ > segments_before_) {
+    --segment_;
+    if (auto unmapped = memory_.unmap(segment_); unmapped) memory_.release(segment_);
+  }
+  outcome_ = fail(std::move(why));
+  phase_ = phase::done;
+}
+
+void resize::plan_fills() {
+  const auto fills = memory_.cache().plan_growth(memory_.cache().slots_usable(), memory_.heat());
+  fills_.assign(fills.begin(), fills.end());
+  phase_ = phase::fill;
+}
+
+void resize::fill_one() {
+  if (fills_.empty()) {
+    phase_ = phase::done;
+    return;
+  }
+  const cache_fill next = fills_.front();
+  fills_.pop_front();
+  if (auto filled = memory_.fill(next); !filled) {
+    outcome_ = filled;
+    phase_ = phase::done;
+  }
+}
+
+}  // namespace ebb::actors

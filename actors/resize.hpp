@@ -1,0 +1,59 @@
+// actors/resize.hpp: one change of a cache's size, as a transaction in steps that fit between windows.
+//
+//   shrink   evict the coldest, compact -> slots no longer usable -> unmap every segment beyond the keep -> release them
+//   grow     map the segments up to the keep -> slots usable -> fill them, hottest first
+//
+// A step ends at a time that the caller names, and the memory is consistent between any two steps. Whatever fails is rolled back:
+// a shrink remaps what it unmapped and refills what it evicted, a growth releases what it mapped. A growth that has mapped its
+// segments and only fails to fill a slot keeps them and reports the error: the memory is taken, the slot is empty.
+#pragma once
+#include "actors/card_memory.hpp"
+#include "actors/clock.hpp"
+#include "config/result.hpp"
+#include <deque>
+
+namespace ebb::actors {
+
+class resize {
+ public:
+  // Pre: keep_bytes is a border of the arena's segments (asserts). `memory` must outlive this.
+  resize(card_memory& memory, std::uint64_t keep_bytes);
+
+  // Works until it is done or `now()` has reached `until`; at least one unit of work a call. True when done.
+  bool step(const clock_fn& now, time_point until);
+
+  // Whether a shrink is to come: the fast path must be dropped before the first step.
+  bool shrinks() const noexcept { return shrinks_; }
+
+  // Pre: step has returned true. What went wrong, if anything did; then the memory is as the class comment says.
+  const result<void>& outcome() const noexcept { return outcome_; }
+
+ private:
+  enum class phase : std::uint8_t { evict, compact, unmap, release, map, fill, done };
+
+  void advance();
+  void evict_all();
+  void compact_one();
+  void unmap_all();
+  void release_one();
+  void map_one();
+  void plan_fills();
+  void fill_one();
+  void roll_back_unmap(kernels::segment_index failed, error why);
+  void roll_back_map(error why);
+
+  card_memory& memory_;
+  std::uint64_t keep_bytes_;
+  kernels::segment_index segments_before_;
+  kernels::segment_index segments_keep_;
+  std::uint32_t slots_keep_;
+  bool shrinks_;
+  phase phase_;
+  shrink_plan leaving_;
+  std::size_t moves_done_ = 0;
+  kernels::segment_index segment_;  // the next to release (downwards) or to map (upwards)
+  std::deque<cache_fill> fills_;
+  result<void> outcome_;
+};
+
+}  // namespace ebb::actors

@@ -1,0 +1,56 @@
+// actors/scheduler_actor.hpp: turns sessions into windows and windows into tokens.
+//
+//   message                         answer            errors
+//   submit, session_id, order       -                 the session's end says what went wrong
+//   cancel, session_id              -                 likewise; a session that has ended is left alone
+//   ran, window_result              -                 (from a card that repeats windows)
+//   info                            scheduler_state
+//   stop                            scheduler_state   when the window under way has ended: every session is failed with
+//                                                     `cancelled`, and those that come are refused
+//
+// To the listener: token, session_token for each token, then end, session_end, exactly one a session.
+//
+// One window is under way at a time and passes through the cards in order. What would change the batch (a session that joins or
+// leaves) waits for its end; a card that repeats windows on its own is told to halt. A card that fails fails the sessions that are
+// running; a card that is gone refuses those that come.
+//
+// Owns:    batcher, a plain class that knows no CAF, no clock and no device, and is tested alone.
+// Thread:  scheduled; handlers never block and never touch a device.
+#pragma once
+#include "actors/batcher.hpp"
+#include "actors/caf.hpp"
+#include "actors/card_handle.hpp"
+
+namespace ebb::actors {
+
+using session_listener = caf::typed_actor<caf::reacts_to<token_atom, session_token>, caf::reacts_to<end_atom, session_end>>;
+
+using scheduler_actor = caf::typed_actor<
+    caf::reacts_to<submit_atom, session_listener, session_id, std::shared_ptr<const session_order>>,
+    caf::reacts_to<cancel_atom, session_id>,
+    caf::reacts_to<ran_atom, window_result>,
+    caf::replies_to<info_atom>::with<scheduler_state>,
+    caf::replies_to<stop_atom>::with<scheduler_state>>;
+
+struct scheduler_options {
+  std::uint32_t places = 1;
+  std::uint32_t repeat_max = 0;  // windows that a card alone may run of its own accord
+  clock_fn now;
+};
+
+struct scheduler_state_data {
+  std::optional<batcher> sessions;
+  std::vector<card_actor> cards;
+  scheduler_options options;
+  std::unordered_map<session_id, session_listener> listeners;
+  std::optional<window> under_way;
+  std::vector<session_id> to_cancel;   // once the window under way has ended
+  bool halt_sent = false;
+  std::optional<error> lost;           // why no session can run any more
+  std::optional<caf::typed_response_promise<scheduler_state>> stopping;
+};
+
+scheduler_actor::behavior_type scheduler_behavior(scheduler_actor::stateful_pointer<scheduler_state_data> self, std::vector<card_actor> cards,
+                                                  scheduler_options options);
+
+}  // namespace ebb::actors
