@@ -1,0 +1,99 @@
+// tools/ebb/ask_daemon.cpp: the commands that ask a running daemon: generate, vram, status.
+#include "bus/endpoint.hpp"
+#include "config/limits.hpp"
+#include "tools/connection.hpp"
+#include "tools/ebb/streaming.hpp"
+#include "tools/exit_code.hpp"
+#include "tools/to_json.hpp"
+#include <charconv>
+#include <cstdio>
+#include <iostream>
+
+namespace ebb::tools {
+namespace {
+
+result<std::unique_ptr<connection>> reach(const daemon_choice& daemon) {
+  return connect_to_daemon(daemon.endpoint.empty() ? bus::default_endpoint() : daemon.endpoint);
+}
+
+int report_no_daemon(const error& why) {
+  const int code = report_error(why);
+  return why.code == errc::bad_value ? code : exit_no_daemon;
+}
+
+result<std::optional<std::uint32_t>> reserve_of(const std::string& text) {
+  if (text.empty() || text == "-") return std::nullopt;
+  std::uint32_t mib = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), mib);
+  if (failure != std::errc{} || end != text.data() + text.size()) {
+    return fail(errc::bad_value, "\"" + text + "\" is no number of MiB; give a whole number from 0, or - for the reserve of the start");
+  }
+  return mib;
+}
+
+void print_card(const bus::card_report& card) {
+  std::printf("card %u  reserve %u MiB  free %.1f MiB  experts %u of %u  cache %.1f of %.1f MiB", card.device, card.reserve_mib,
+              card.vram_free_mib, card.expert_slots, card.expert_slots_full, card.expert_cache_mib, card.expert_cache_full_mib);
+}
+
+void print_vram(const bus::vram_report& report) {
+  for (const auto& card : report.cards) {
+    print_card(card);
+    std::printf("  took %.2f ms", card.took_ms);
+    if (card.short_mib > 0) std::printf("  SHORT by %.1f MiB: the cache is at its floor", card.short_mib);
+    std::printf("\n");
+  }
+}
+
+void print_status(const bus::status_report& now, const bus::cards_report& cards) {
+  std::printf("ebbd %s  %s  up %.0f s\n", now.version.c_str(), now.state.c_str(), now.uptime_s);
+  std::printf("model %s (%s, %u layers, %u experts), context %u\n", now.model.c_str(), now.architecture.c_str(), now.layers, now.experts, now.context);
+  std::printf("sessions %u of %u, %u waiting; %llu tokens in %llu windows\n", now.sessions, now.sessions_max, now.waiting,
+              static_cast<unsigned long long>(now.tokens_generated), static_cast<unsigned long long>(now.windows));
+  std::printf("memory %.1f MiB resident, %.1f MiB of it its own\n", now.rss_mib, now.rss_anon_mib);
+  for (const auto& card : cards.cards) {
+    print_card(card.report);
+    const double picks = static_cast<double>(card.hits + card.misses);
+    std::printf("  %s layers %u-%u  hit rate %.1f %%%s\n", card.kind.c_str(), card.layer_begin, card.layer_end - 1,
+                picks > 0 ? 100 * static_cast<double>(card.hits) / picks : 0, card.fast_path ? "  fast path" : "");
+  }
+}
+
+}  // namespace
+
+int generate(const daemon_choice& daemon, const generate_options& options) {
+  auto reached = reach(daemon);
+  if (!reached) return report_no_daemon(reached.error());
+  return stream_answer(**reached, options);
+}
+
+int vram(const daemon_choice& daemon, const vram_options& options) {
+  const auto reserve = reserve_of(options.reserve);
+  if (!reserve) return report_error(reserve.error());
+  auto reached = reach(daemon);
+  if (!reached) return report_no_daemon(reached.error());
+  const auto reply = ask(**reached, bus::vram{*reserve, options.device}, limits::resize_timeout);
+  if (!reply) return report_error(reply.error());
+  if (options.json) std::cout << to_json(*reply).dump() << std::endl;
+  else print_vram(std::get<bus::vram_report>(reply->body));
+  return exit_ok;
+}
+
+int status(const daemon_choice& daemon, bool json) {
+  auto reached = reach(daemon);
+  if (!reached) return report_no_daemon(reached.error());
+  const auto now = ask(**reached, bus::status{}, limits::status_timeout);
+  if (!now) return report_error(now.error());
+  const auto cards = ask(**reached, bus::cards{}, limits::status_timeout);
+  if (!cards) return report_error(cards.error());
+  if (json) {
+    auto out = to_json(*now);
+    out["cards"] = to_json(*cards)["cards"];
+    std::cout << out.dump() << std::endl;
+  } else {
+    print_status(std::get<bus::status_report>(now->body), std::get<bus::cards_report>(cards->body));
+  }
+  return exit_ok;
+}
+
+}  // namespace ebb::tools

@@ -1,0 +1,83 @@
+// tools/ebb/commands.hpp: the subcommands of `ebb`, each a function from its options to an exit code. main.cpp reads the arguments.
+#pragma once
+#include "bus/messages.hpp"
+#include "config/settings.hpp"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ebb::tools {
+
+// For the commands that start an engine in this process.
+struct engine_choice {
+  std::string model;
+  std::string config;                    // TOML file; empty: none
+  std::uint32_t cards = 0;               // host cards; 0: as the settings say
+  std::uint32_t threads = 0;             // 0: as the settings say
+  std::vector<std::string> overrides;    // key=value
+};
+
+// For the commands that ask a daemon.
+struct daemon_choice {
+  std::string endpoint;  // empty: the default one
+};
+
+struct generate_options {
+  bus::generate asked;
+  bool json = false;
+};
+
+struct vram_options {
+  std::string reserve;  // "-" or empty: the start's reserve
+  std::optional<std::uint32_t> device;
+  bool json = false;
+};
+
+struct inspect_options {
+  std::string model;
+  std::vector<std::uint64_t> mib;  // "what fits in N MiB"
+  bool keys = false;
+  bool json = false;
+};
+
+struct logits_options {
+  engine_choice engine;
+  std::string ids;  // a JSON file: [1, 2, 3]
+  std::string out;
+  bool json = false;
+};
+
+struct verify_options {
+  engine_choice engine;
+  std::uint32_t resizes = 200;
+  std::uint64_t seed = 1;
+  std::uint32_t tokens = 200;
+  std::string prompt;
+  bool json = false;
+};
+
+struct bench_options {
+  engine_choice engine;
+  std::uint32_t tokens = 200;
+  std::uint32_t prompt_tokens = 512;
+  std::uint32_t repeats = 5;
+  bool json = false;
+};
+
+int run(const engine_choice& engine, const generate_options& options);
+int generate(const daemon_choice& daemon, const generate_options& options);
+int vram(const daemon_choice& daemon, const vram_options& options);
+int status(const daemon_choice& daemon, bool json);
+int inspect(const inspect_options& options);
+int logits(const logits_options& options);
+int verify(const verify_options& options);
+int bench(const bench_options& options);
+
+// The settings that a choice of engine means: the file, the environment, the overrides, then its own words.
+result<settings> settings_of(const engine_choice& engine);
+
+// Prints "ebb: text [code]" on stderr and gives the exit code that fits: usage for bad settings and files, no_daemon, or failed.
+int report_error(const error& why);
+
+}  // namespace ebb::tools

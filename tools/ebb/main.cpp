@@ -1,0 +1,139 @@
+// tools/ebb/main.cpp: the command line of `ebb`.
+#include "tools/ebb/commands.hpp"
+#include "tools/exit_code.hpp"
+#include "tools/version.hpp"
+#include <CLI/CLI.hpp>
+
+namespace {
+
+using namespace ebb::tools;
+
+constexpr const char* exit_codes =
+    "Exit codes: 0 success, 1 the command failed (verify: a hash differs), 2 bad arguments, settings or files, 3 no daemon answers.";
+
+std::string examples(const std::string& lines) { return "Examples:\n" + lines + exit_codes; }
+
+void add_engine(CLI::App& command, engine_choice& engine) {
+  command.add_option("model", engine.model, "GGUF file (the first one of a sharded model)")->required();
+  command.add_option("--cards", engine.cards, "host cards to split the layers over (default: the setting `cards`, else 1)")->check(CLI::Range(1u, 64u));
+  command.add_option("--threads", engine.threads, "threads that compute (default: every core)")->check(CLI::Range(1u, 1024u));
+  command.add_option("--config", engine.config, "TOML file of settings")->check(CLI::ExistingFile);
+  command.add_option("--set", engine.overrides, "key=value, as in the settings file; may be repeated")->allow_extra_args(false);
+}
+
+void add_daemon(CLI::App& command, daemon_choice& daemon) {
+  command.add_option("--connect", daemon.endpoint, "endpoint of the daemon (default: ipc://$XDG_RUNTIME_DIR/ebb/commands)");
+}
+
+void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON: one object, or one a line while streaming"); }
+
+void add_generate(CLI::App& command, generate_options& options) {
+  auto& asked = options.asked;
+  command.add_option("-p,--prompt", asked.prompt, "text to go on from")->required();
+  command.add_option("-n,--max-tokens", asked.max_tokens, "the most tokens to generate")->check(CLI::Range(1u, 1u << 30))->capture_default_str();
+  command.add_option("--temperature", asked.temperature, "0: always the likeliest token");
+  command.add_option("--top-k", asked.top_k, "the k likeliest tokens; 0: no limit");
+  command.add_option("--top-p", asked.top_p, "the likeliest tokens that sum to p; 1: no limit");
+  command.add_option("--min-p", asked.min_p, "tokens at least p times as likely as the likeliest; 0: no limit");
+  command.add_option("--repeat-penalty", asked.repeat_penalty, "1: none");
+  command.add_option("--repeat-last-n", asked.repeat_last_n, "tokens that the penalty looks back");
+  command.add_option("--seed", asked.seed, "the same seed, the same answer");
+  command.add_option("--stop", asked.stop, "end before this text; may be repeated")->allow_extra_args(false);
+  command.add_flag("--ignore-eos", asked.ignore_eos, "go on behind the end of the text");
+  command.add_flag("--hash", asked.hash, "print the hash of every logit (XXH3-128)");
+  add_json(command, options.json);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"ebb: Mixture-of-Experts models from GGUF files, with memory that can be lent at any time."};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("ebb ") + version);
+  app.footer(exit_codes);
+  int code = exit_ok;
+
+  engine_choice run_engine;
+  generate_options run_options;
+  auto* run_command = app.add_subcommand("run", "answer a prompt in this process, without a daemon");
+  add_engine(*run_command, run_engine);
+  add_generate(*run_command, run_options);
+  run_command->footer(examples("  ebb run model/demo/chapbook-q4_k_m.gguf -p 'In the beginning' -n 60\n"
+                               "  ebb run MODEL.gguf -p 'Call me' --cards 2 --temperature 0.8 --seed 7\n"));
+  run_command->callback([&] { code = run(run_engine, run_options); });
+
+  daemon_choice daemon;
+  generate_options generate_given;
+  auto* generate_command = app.add_subcommand("generate", "answer a prompt by the daemon");
+  add_daemon(*generate_command, daemon);
+  add_generate(*generate_command, generate_given);
+  generate_command->footer(examples("  ebb generate -p 'Call me Ishmael.' -n 100\n  ebb generate -p 'My fellow citizens' --json\n"));
+  generate_command->callback([&] { code = generate(daemon, generate_given); });
+
+  vram_options vram_given;
+  std::uint32_t device = 0;
+  auto* vram_command = app.add_subcommand("vram", "set how many MiB must be free on a card, or on every card");
+  add_daemon(*vram_command, daemon);
+  vram_command->add_option("mib", vram_given.reserve, "MiB that must be free; - or nothing: the reserve of the start");
+  auto* device_option = vram_command->add_option("device", device, "the card, 0 first; nothing: every card");
+  add_json(*vram_command, vram_given.json);
+  vram_command->footer(examples("  ebb vram 8000      leave 8000 MiB free on every card\n  ebb vram 8000 1    on card 1 only\n"
+                                "  ebb vram - 1       back to the start's reserve on card 1\n  ebb vram           back on every card\n"));
+  vram_command->callback([&] {
+    if (*device_option) vram_given.device = device;
+    code = vram(daemon, vram_given);
+  });
+
+  bool status_json = false;
+  auto* status_command = app.add_subcommand("status", "what the daemon is doing, and what each card holds");
+  add_daemon(*status_command, daemon);
+  add_json(*status_command, status_json);
+  status_command->footer(examples("  ebb status\n  ebb status --json\n"));
+  status_command->callback([&] { code = status(daemon, status_json); });
+
+  inspect_options inspect_given;
+  auto* inspect_command = app.add_subcommand("inspect", "what a model file holds, and what of it fits in memory");
+  inspect_command->add_option("model", inspect_given.model, "GGUF file (the first one of a sharded model)")->required();
+  inspect_command->add_option("--mib", inspect_given.mib, "say how many experts fit in so many MiB; may be repeated")->allow_extra_args(false);
+  inspect_command->add_flag("--keys", inspect_given.keys, "print every key of the file");
+  add_json(*inspect_command, inspect_given.json);
+  inspect_command->footer(examples("  ebb inspect model/demo/chapbook-q4_k_m.gguf --mib 8\n"));
+  inspect_command->callback([&] { code = inspect(inspect_given); });
+
+  logits_options logits_given;
+  auto* logits_command = app.add_subcommand("logits", "write the logits of given token ids, for comparison with other programs");
+  add_engine(*logits_command, logits_given.engine);
+  logits_command->add_option("--ids", logits_given.ids, "JSON file: a list of token ids")->required()->check(CLI::ExistingFile);
+  logits_command->add_option("--out", logits_given.out, "file to write: little-endian float32 [n, vocab]")->required();
+  add_json(*logits_command, logits_given.json);
+  logits_command->footer(examples("  echo '[40, 77, 259]' > ids.json; ebb logits MODEL.gguf --ids ids.json --out logits.f32\n"));
+  logits_command->callback([&] { code = logits(logits_given); });
+
+  verify_options verify_given;
+  auto* verify_command = app.add_subcommand("verify", "prove on this machine that lending memory changes no bit of an answer");
+  add_engine(*verify_command, verify_given.engine);
+  verify_command->add_option("--resizes", verify_given.resizes, "random vram commands while it answers")->capture_default_str();
+  verify_command->add_option("--seed", verify_given.seed, "of the random commands")->capture_default_str();
+  verify_command->add_option("-n,--tokens", verify_given.tokens, "length of the conversation")->check(CLI::Range(1u, 1u << 20))->capture_default_str();
+  verify_command->add_option("-p,--prompt", verify_given.prompt, "what it begins with");
+  add_json(*verify_command, verify_given.json);
+  verify_command->footer(examples("  ebb verify model/demo/chapbook-q4_k_m.gguf --set vram_segment_mib=1 --cards 2 --resizes 500\n"));
+  verify_command->callback([&] { code = verify(verify_given); });
+
+  bench_options bench_given;
+  auto* bench_command = app.add_subcommand("bench", "tokens/s of this model on this machine, and the share of its memory bandwidth");
+  add_engine(*bench_command, bench_given.engine);
+  bench_command->add_option("-n,--tokens", bench_given.tokens, "tokens to decode")->check(CLI::Range(2u, 1u << 20))->capture_default_str();
+  bench_command->add_option("--prompt-tokens", bench_given.prompt_tokens, "tokens of prompt")->check(CLI::Range(1u, 1u << 20))->capture_default_str();
+  bench_command->add_option("--repeats", bench_given.repeats, "runs; the median counts")->check(CLI::Range(1u, 1000u))->capture_default_str();
+  add_json(*bench_command, bench_given.json);
+  bench_command->footer(examples("  ebb bench model/demo/chapbook-q4_k_m.gguf --threads 2\n"));
+  bench_command->callback([&] { code = bench(bench_given); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& stop) {
+    return app.exit(stop) == 0 ? exit_ok : exit_usage;
+  }
+  return code;
+}

@@ -1,0 +1,85 @@
+// tools/ebbd/main.cpp: the daemon: loads a model, prints one line when it is ready, and serves until SIGTERM or SIGINT.
+#include "config/settings.hpp"
+#include "tools/daemon.hpp"
+#include "tools/exit_code.hpp"
+#include "tools/version.hpp"
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+
+namespace {
+
+using namespace ebb;
+
+struct arguments {
+  std::string model;
+  std::string config;
+  std::vector<std::string> overrides;
+};
+
+const char* const footer =
+    "Examples:\n"
+    "  ebbd model/demo/chapbook-q4_k_m.gguf\n"
+    "  ebbd --config ebb.toml --set parallel=8\n"
+    "  ebbd MODEL.gguf --set 'cards=[\"host\", \"host\"]' --set vram_segment_mib=1\n"
+    "Every key of the settings is in config/ebb.toml. EBB_<KEY> in the environment sets one too; --set wins.\n"
+    "Exit codes: 0 stopped by a signal, 1 could not start or failed, 2 bad arguments or settings.";
+
+result<settings> read_settings(const arguments& given) {
+  settings_sources sources{.file = given.config, .variables = ebb_environment(), .overrides = given.overrides};
+  auto from = load_settings(sources);
+  if (from && !given.model.empty()) from->model = given.model;
+  return from;
+}
+
+int report(const error& why, int code) {
+  std::cerr << "ebbd: " << why.text << " [" << to_string(why.code) << "]\n";
+  return code;
+}
+
+// Blocks the signals in every thread to come, so that only wait_for_signal takes them.
+sigset_t block_signals() {
+  sigset_t stops;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGTERM);
+  sigaddset(&stops, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+  return stops;
+}
+
+int serve(const arguments& given) {
+  const sigset_t stops = block_signals();
+  auto from = read_settings(given);
+  if (!from) return report(from.error(), tools::exit_usage);
+  const char* isa = std::getenv("EBB_ISA");
+  auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}});
+  if (!started) return report(started.error(), tools::exit_failed);
+  const auto& daemon = **started;
+  std::cout << "ebbd ready: " << from->model << " on " << daemon.engine().cards().size() << " card(s), " << daemon.engine().n_threads()
+            << " thread(s), " << kernels::cpu::to_string(daemon.engine().isa()) << "; listening at";
+  for (const auto& endpoint : daemon.endpoints()) std::cout << ' ' << endpoint;
+  std::cout << std::endl;
+  int signal = 0;
+  sigwait(&stops, &signal);
+  std::cout << "ebbd stopping: " << (signal == SIGTERM ? "SIGTERM" : "SIGINT") << std::endl;
+  return tools::exit_ok;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"ebbd: serves a Mixture-of-Experts model and lends its memory to other programs while it answers."};
+  arguments given;
+  app.add_option("model", given.model, "GGUF file; wins over the setting `model`");
+  app.add_option("--config", given.config, "TOML file of settings")->check(CLI::ExistingFile);
+  app.add_option("--set", given.overrides, "key=value, as in the settings file; may be repeated")->allow_extra_args(false);
+  app.set_version_flag("--version", std::string("ebbd ") + tools::version);
+  app.footer(footer);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& stop) {
+    return app.exit(stop) == 0 ? tools::exit_ok : tools::exit_usage;
+  }
+  return serve(given);
+}

@@ -1,0 +1,189 @@
+#include "tools/engine.hpp"
+#include "actors/card_actor.hpp"
+#include "actors/gateway_actor.hpp"
+#include "config/limits.hpp"
+#include "model/vocabulary.hpp"
+#include "tools/layer_split.hpp"
+#include "tools/process_memory.hpp"
+#include "tools/version.hpp"
+#include <algorithm>
+#include <thread>
+
+namespace ebb::tools {
+namespace {
+
+constexpr std::uint64_t mib = 1u << 20;
+
+std::uint32_t or_default(std::uint32_t chosen, std::uint32_t otherwise) { return chosen == 0 ? otherwise : chosen; }
+
+// The actors that are not cards only pass messages on: two threads are enough, and more would take cores from the kernels.
+std::unique_ptr<caf::actor_system_config> system_config() {
+  auto config = std::make_unique<caf::actor_system_config>();
+  config->set("scheduler.policy", caf::atom("sharing"));
+  config->set("scheduler.max-threads", 2u);
+  return config;
+}
+
+bus::status_report describe(const model::checkpoint& weights, const settings& from, std::uint32_t context) {
+  bus::status_report about;
+  about.version = version;
+  about.state = "ready";
+  about.model = from.model;
+  about.architecture = std::string(weights.family().name);
+  about.layers = weights.dims().n_layers;
+  about.experts = weights.dims().n_experts;
+  about.context = context;
+  return about;
+}
+
+bus::status_report measured(bus::status_report report, std::chrono::steady_clock::time_point began) {
+  const process_memory memory = read_process_memory();
+  report.rss_mib = memory.rss_mib;
+  report.rss_anon_mib = memory.rss_anon_mib;
+  report.uptime_s = actors::milliseconds_between(began, std::chrono::steady_clock::now()) / 1000;
+  return report;
+}
+
+}  // namespace
+
+// Handles must be gone before the system is, or its destructor waits for ever; members die in the reverse of this order.
+class engine::cast {
+ public:
+  cast(const engine& of, const settings& from, reply_sink sink);
+  ~cast() { stop(); }
+
+  result<void> load_cards();
+  void stop();
+  const actors::gateway_actor& gateway() const noexcept { return gateway_; }
+
+ private:
+  void spawn_cards(const engine& of);
+
+  std::unique_ptr<caf::actor_system_config> config_ = system_config();
+  caf::actor_system system_{*config_};
+  actors::residency_actor residency_;
+  std::vector<actors::card_actor> cards_;
+  actors::ledger_actor ledger_;
+  actors::scheduler_actor scheduler_;
+  actors::gateway_actor gateway_;
+  bool stopped_ = false;
+};
+
+engine::cast::cast(const engine& of, const settings& from, reply_sink sink) {
+  spawn_cards(of);
+  std::vector<std::uint32_t> reserves;
+  for (const actors::card_options& options : of.card_options_) reserves.push_back(options.reserve_mib);
+  ledger_ = system_.spawn(actors::ledger_behavior, cards_, reserves);
+  scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
+                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, actors::steady_clock()});
+  actors::gateway_options gateway{
+      .about = describe(*of.weights_, from, of.context_),
+      .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
+      .sink = std::move(sink),
+      .measure = [began = std::chrono::steady_clock::now()](bus::status_report report) { return measured(std::move(report), began); }};
+  gateway_ = system_.spawn(actors::gateway_behavior, scheduler_, ledger_, cards_, std::move(gateway));
+}
+
+void engine::cast::spawn_cards(const engine& of) {
+  residency_ = system_.spawn(actors::residency_behavior);
+  for (const actors::card_options& options : of.card_options_) {
+    const actors::card_factory make = [&of, options] {
+      return actors::card::make(of.weights_, of.vocabulary_, options, kernels::cpu::ops_for(of.isa_), *of.pool_, actors::steady_clock());
+    };
+    cards_.push_back(system_.spawn<caf::detached>(actors::card_behavior, make, residency_));
+  }
+}
+
+result<void> engine::cast::load_cards() {
+  caf::scoped_actor self(system_);
+  std::optional<error> failure;
+  for (const auto& card : cards_) {
+    self->request(card, caf::infinite, actors::load_atom::value)
+        .receive([](const bus::card_info&) {}, [&](const caf::error& why) { failure = actors::from_caf(why); });
+    if (failure) return fail(*failure);
+  }
+  return {};
+}
+
+void engine::cast::stop() {
+  if (std::exchange(stopped_, true)) return;
+  caf::scoped_actor self(system_);
+  const auto ignore = [](const caf::error&) {};
+  self->request(scheduler_, limits::stop_timeout, actors::stop_atom::value).receive([](const actors::scheduler_state&) {}, ignore);
+  self->request(gateway_, limits::stop_timeout, actors::stop_atom::value).receive([] {}, ignore);
+  self->send_exit(gateway_, caf::exit_reason::user_shutdown);
+  self->send_exit(scheduler_, caf::exit_reason::user_shutdown);
+  self->send_exit(ledger_, caf::exit_reason::user_shutdown);
+  for (const auto& card : cards_) self->send_exit(card, caf::exit_reason::user_shutdown);
+  self->send_exit(residency_, caf::exit_reason::user_shutdown);
+  self->wait_for(gateway_, scheduler_, ledger_, residency_);
+  for (const auto& card : cards_) self->wait_for(card);
+}
+
+engine::engine() = default;
+engine::~engine() = default;
+
+result<std::unique_ptr<engine>> engine::start(const engine_options& options, reply_sink sink) {
+  std::unique_ptr<engine> started(new engine);
+  if (auto opened = started->open_model(options); !opened) return fail(opened.error());
+  if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
+  started->cast_ = std::make_unique<cast>(*started, options.from, std::move(sink));
+  if (auto loaded = started->cast_->load_cards(); !loaded) return fail(loaded.error());
+  return started;
+}
+
+void engine::stop() { cast_->stop(); }
+
+void engine::submit(const bus::client_id& client, const bus::request& asked) {
+  caf::anon_send(cast_->gateway(), actors::frame_atom::value, client, asked);
+}
+
+void engine::client_left(const bus::client_id& client) { caf::anon_send(cast_->gateway(), actors::gone_atom::value, client); }
+
+result<void> engine::open_model(const engine_options& options) {
+  if (options.from.model.empty()) {
+    return fail(errc::missing_key, "no model: name a GGUF file, with the setting `model` or on the command line");
+  }
+  auto weights = model::checkpoint::open(options.from.model);
+  if (!weights) return fail(weights.error());
+  weights_ = std::move(*weights);
+  auto vocabulary = model::read_vocabulary(weights_->file());
+  if (!vocabulary) return fail(vocabulary.error());
+  vocabulary_ = std::move(*vocabulary);
+  auto isa = kernels::cpu::choose(options.forced_isa);
+  if (!isa) return fail(isa.error());
+  isa_ = *isa;
+  weights_->warm(options.progress);
+  return {};
+}
+
+result<void> engine::plan_cards(const engine_options& options) {
+  const settings& from = options.from;
+  const std::vector<card_choice> chosen = from.cards.empty() ? std::vector<card_choice>(1) : from.cards;
+  const std::uint32_t model_context = weights_->dims().context_length;
+  context_ = or_default(from.context, model_context);
+  if (context_ > model_context) {
+    return fail(errc::bad_value, "setting `context`: " + std::to_string(context_) + " is more than the " + std::to_string(model_context) +
+                                     " positions that the model was made for");
+  }
+  const auto ranges = split_layers(weights_->dims().n_layers, chosen.size(), from.layers);
+  if (!ranges) return fail(ranges.error());
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (chosen[i].kind != card_kind::host) {
+      return fail(errc::refused, "setting `cards`: \"cuda:" + std::to_string(chosen[i].gpu) + "\" cannot be used, this build has host cards only; use \"host\"");
+    }
+    card_options_.push_back({.card = {static_cast<std::uint32_t>(i)},
+                             .layer_begin = (*ranges)[i].begin,
+                             .layer_end = (*ranges)[i].end,
+                             .n_sessions = from.parallel,
+                             .context = context_,
+                             .segment_bytes = segment_bytes(from, chosen[i].kind),
+                             .card_bytes = from.host_card_mib * mib,
+                             .reserve_mib = reserve_mib(from, chosen[i].kind, i),
+                             .elastic = from.vram_elastic});
+  }
+  pool_ = std::make_unique<kernels::cpu::worker_pool>(or_default(from.threads, std::max(1u, std::thread::hardware_concurrency())));
+  return {};
+}
+
+}  // namespace ebb::tools

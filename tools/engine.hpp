@@ -1,0 +1,68 @@
+// tools/engine.hpp: the parts wired together in one process: a model, its cards and the actors between them.
+//
+// ebbd puts a socket in front of it; `ebb run` and `ebb verify` talk to it directly. Both speak the messages of the bus.
+#pragma once
+#include "actors/card.hpp"
+#include "bus/client_id.hpp"
+#include "bus/messages.hpp"
+#include "config/settings.hpp"
+#include "kernels/cpu/ops.hpp"
+#include "kernels/cpu/worker_pool.hpp"
+#include "model/checkpoint.hpp"
+#include "model/tokenizer.hpp"
+#include <functional>
+#include <memory>
+
+namespace ebb::tools {
+
+struct engine_options {
+  settings from;
+  std::string forced_isa;                              // the value of EBB_ISA; empty: the fastest
+  std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
+};
+
+// Takes a reply on its way to a client; `text` says that the request came as text. Must not block.
+using reply_sink = std::function<void(const bus::client_id& to, const bus::reply& what, bool text)>;
+
+class engine {
+ public:
+  // Opens the model, takes the cards and fills their caches; returns when every card is ready.
+  // Errors: whatever keeps a card from that, in words for the user. `sink` is called from threads of the engine.
+  static result<std::unique_ptr<engine>> start(const engine_options& options, reply_sink sink);
+
+  ~engine();  // stops first, if need be
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  // Answers every open request with `cancelled` and ends the cards. What is submitted from now on is dropped. Once.
+  void stop();
+
+  // From any thread; the replies come through the sink.
+  void submit(const bus::client_id& client, const bus::request& asked);
+  void client_left(const bus::client_id& client);
+
+  const model::checkpoint& weights() const noexcept { return *weights_; }
+  const model::tokenizer& vocabulary() const noexcept { return *vocabulary_; }
+  kernels::cpu::isa isa() const noexcept { return isa_; }
+  unsigned n_threads() const noexcept { return pool_->n_threads(); }
+  const std::vector<actors::card_options>& cards() const noexcept { return card_options_; }
+  std::uint32_t context() const noexcept { return context_; }
+
+ private:
+  class cast;  // the actors and their system; apart, so that only one file here sees CAF
+
+  engine();
+  result<void> open_model(const engine_options& options);
+  result<void> plan_cards(const engine_options& options);
+
+  std::shared_ptr<const model::checkpoint> weights_;
+  std::shared_ptr<const model::tokenizer> vocabulary_;
+  kernels::cpu::isa isa_{};
+  std::uint32_t context_ = 0;
+  std::vector<actors::card_options> card_options_;
+  std::unique_ptr<kernels::cpu::worker_pool> pool_;  // outlives the cards
+
+  std::unique_ptr<cast> cast_;
+};
+
+}  // namespace ebb::tools

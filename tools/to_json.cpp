@@ -1,0 +1,93 @@
+#include "tools/to_json.hpp"
+
+namespace ebb::tools {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json body_of(const bus::token& token) { return {{"type", "token"}, {"index", token.index}, {"token", token.id}, {"text", token.text}}; }
+
+json body_of(const bus::done& summary) {
+  json out{{"type", "done"},
+           {"finish", summary.finish},
+           {"prompt_tokens", summary.prompt_tokens},
+           {"generated_tokens", summary.generated_tokens},
+           {"prompt_ms", summary.prompt_ms},
+           {"decode_ms", summary.decode_ms},
+           {"tokens_per_s", summary.tokens_per_s},
+           {"hit_rate", summary.hit_rate},
+           {"gap_ms_max", summary.gap_ms_max}};
+  if (!summary.text.empty()) out["text"] = summary.text;
+  if (!summary.hash.empty()) out["hash"] = summary.hash;
+  return out;
+}
+
+template <class Item>
+json list_of(const std::vector<Item>& items) {
+  json out = json::array();
+  for (const Item& item : items) out.push_back(to_json(item));
+  return out;
+}
+
+json body_of(const bus::vram_report& report) { return {{"type", "vram"}, {"cards", list_of(report.cards)}}; }
+json body_of(const bus::cards_report& report) { return {{"type", "cards"}, {"cards", list_of(report.cards)}}; }
+json body_of(const bus::cancelled&) { return {{"type", "cancelled"}}; }
+json body_of(const error& why) { return {{"type", "error"}, {"code", to_string(why.code)}, {"text", why.text}}; }
+
+json body_of(const bus::status_report& report) {
+  json out{{"type", "status"}};
+  out.update(to_json(report));
+  return out;
+}
+
+}  // namespace
+
+json to_json(const bus::reply& reply) {
+  return std::visit([](const auto& body) { return body_of(body); }, reply.body);
+}
+
+json to_json(const bus::card_report& report) {
+  return {{"device", report.device},
+          {"reserve_mib", report.reserve_mib},
+          {"expert_slots", report.expert_slots},
+          {"expert_slots_full", report.expert_slots_full},
+          {"expert_cache_mib", report.expert_cache_mib},
+          {"expert_cache_full_mib", report.expert_cache_full_mib},
+          {"vram_free_mib", report.vram_free_mib},
+          {"prompt_chunk", report.prompt_chunk},
+          {"short_mib", report.short_mib},
+          {"took_ms", report.took_ms}};
+}
+
+json to_json(const bus::card_info& info) {
+  json out = to_json(info.report);
+  out.update({{"kind", info.kind},
+              {"layer_begin", info.layer_begin},
+              {"layer_end", info.layer_end},
+              {"resident", info.resident},
+              {"fast_path", info.fast_path},
+              {"hits", info.hits},
+              {"misses", info.misses},
+              {"rss_mib", info.rss_mib}});
+  return out;
+}
+
+json to_json(const bus::status_report& report) {
+  return {{"version", report.version},
+          {"state", report.state},
+          {"model", report.model},
+          {"architecture", report.architecture},
+          {"layers", report.layers},
+          {"experts", report.experts},
+          {"context", report.context},
+          {"sessions", report.sessions},
+          {"sessions_max", report.sessions_max},
+          {"waiting", report.waiting},
+          {"uptime_s", report.uptime_s},
+          {"tokens_generated", report.tokens_generated},
+          {"windows", report.windows},
+          {"rss_mib", report.rss_mib},
+          {"rss_anon_mib", report.rss_anon_mib}};
+}
+
+}  // namespace ebb::tools
