@@ -8,8 +8,8 @@
 namespace ebb::model {
 namespace {
 
-// Rows of weights a thread claims at once: large enough that claiming costs nothing, small enough that two threads end together.
-constexpr std::uint32_t weight_rows_per_chunk = 32;
+// The fewest rows of weights that a thread claims at once: fewer would not pay for packing the activations.
+constexpr std::uint32_t weight_rows_per_claim = 32;
 constexpr std::uint32_t activation_block = kernels::activation_block;
 
 }  // namespace
@@ -307,7 +307,7 @@ void stage::quantise_row(row_buffer& rows, std::uint32_t row, std::uint32_t col_
 void stage::multiply(std::span<const kernels::matmul_job> jobs) {
   std::uint32_t n_rows = 0;
   for (const auto& job : jobs) n_rows += job.row_end;
-  pool_.for_ranges(n_rows, weight_rows_per_chunk, [&](std::uint32_t begin, std::uint32_t end, unsigned) {
+  pool_.for_ranges(n_rows, weight_rows_per_claim, [&](std::uint32_t begin, std::uint32_t end, unsigned) {
     std::uint32_t first = 0;  // where this job's rows begin when all are laid end to end
     for (kernels::matmul_job job : jobs) {
       const std::uint32_t last = first + job.row_end;

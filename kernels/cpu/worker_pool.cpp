@@ -8,6 +8,8 @@ namespace ebb::kernels::cpu {
 namespace {
 
 constexpr std::uint32_t chunks_max = 0xffff;       // what 16 bits of the cursor hold
+constexpr std::uint32_t chunks_per_thread = 2;     // more would cut the streams that the memory's prefetchers follow; one would make
+                                                   // everybody wait for the slowest thread (docs/PERFORMANCE.md has the figures)
 constexpr unsigned spins_before_sleep = 4000;      // about 100 us, longer than the serial parts between two regions of a window
 constexpr unsigned spins_before_yield = 20000;     // longer than a chunk takes: whoever yields on a busy machine loses milliseconds
 
@@ -38,7 +40,10 @@ worker_pool::~worker_pool() {
 }
 
 void worker_pool::run(region work) {
-  const std::uint32_t grain = std::max({work.grain, 1u, (work.n_items + chunks_max - 1) / chunks_max});
+  const std::uint32_t unit = std::max(work.grain, 1u);
+  const std::uint32_t units = (work.n_items + unit - 1) / unit;
+  const std::uint32_t chunks_wanted = std::min(chunks_max, n_threads() * chunks_per_thread);
+  const std::uint32_t grain = (units + chunks_wanted - 1) / chunks_wanted * unit;
   const std::uint32_t chunks = (work.n_items + grain - 1) / grain;
   const std::lock_guard turn(turn_);
   if (chunks == 1 || threads_.empty()) {

@@ -26,12 +26,11 @@ class worker_pool {
 
   unsigned n_threads() const noexcept { return static_cast<unsigned>(threads_.size()) + 1; }
 
-  // Calls body(begin, end, thread) for disjoint ranges that cover [0, n_items). Ranges begin at multiples of `grain` (or of more,
-  // since chunks are bounded in number); a pool of one thread gets all in one call. thread is in [0, n_threads), 0 the caller, and
-  // no two calls share one at a time.
+  // Calls body(begin, end, thread) for disjoint ranges that cover [0, n_items), about two a thread; each begins at a multiple of
+  // `unit`. thread is in [0, n_threads), 0 the caller, and no two calls share one at a time.
   // Several callers take turns. The body must not throw and must not call the pool.
   template <class Body>
-  void for_ranges(std::uint32_t n_items, std::uint32_t grain, Body&& body) {
+  void for_ranges(std::uint32_t n_items, std::uint32_t unit, Body&& body) {
     static_assert(std::is_invocable_v<Body&, std::uint32_t, std::uint32_t, unsigned>);
     if (n_items == 0) return;
     region work;
@@ -40,7 +39,7 @@ class worker_pool {
       (*static_cast<std::remove_reference_t<Body>*>(context))(begin, end, thread);
     };
     work.n_items = n_items;
-    work.grain = grain;
+    work.grain = unit;
     run(work);
   }
 
@@ -49,7 +48,7 @@ class worker_pool {
     void* context;
     void (*call)(void*, std::uint32_t, std::uint32_t, unsigned);
     std::uint32_t n_items;
-    std::uint32_t grain;
+    std::uint32_t grain;  // items of a chunk
   };
 
   void run(region work);
