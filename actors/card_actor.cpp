@@ -63,6 +63,13 @@ caf::error not_loaded() { return to_caf(error{errc::not_loaded, "the card has no
 
 }  // namespace
 
+card_state::~card_state() {
+  const auto tell = [](auto& promise) { promise.deliver(to_caf(error{errc::card_lost, "the card has ended; start the daemon again"})); };
+  if (running) tell(running->promise);
+  if (resizing) tell(*resizing);
+  if (loading) tell(*loading);
+}
+
 card_actor::behavior_type card_behavior(card_pointer self, card_factory make, residency_actor residency) {
   self->state.residency = std::move(residency);
   return {

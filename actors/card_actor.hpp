@@ -29,6 +29,11 @@ namespace ebb::actors {
 using card_factory = std::function<result<std::unique_ptr<card>>()>;
 
 struct card_state {
+  card_state() = default;
+  card_state(const card_state&) = delete;
+  card_state& operator=(const card_state&) = delete;
+  ~card_state();  // CAF does not report a promise that is dropped, so whoever waits is told here that the card has ended
+
   std::unique_ptr<card> device;
   residency_actor residency;
   std::uint64_t told_version = 0;  // of the last residency_change sent

@@ -12,11 +12,13 @@ struct address {
   bus::client_id client;
   bus::request_id id;
   bool text = false;
+  std::uint64_t request = 0;  // its number
 };
 
-// The last reply of a request: remembered, then sent.
+// The last reply of a request: remembered, then sent, unless its client has left.
 template <class Body>
 void finish(gateway_pointer self, const address& to, Body body) {
+  if (self->state.under_way.erase(to.request) == 0) return;
   bus::reply last{to.id, std::move(body)};
   self->state.book->finish(to.client, last);
   self->state.options.sink(to.client, last, to.text);
@@ -27,7 +29,7 @@ void begin(gateway_pointer self, const address& to, const bus::generate& asked) 
   auto order = state.options.orders->make(asked);
   if (!order) return finish(self, to, order.error());
   const session_id session{++state.sessions_begun};
-  state.sessions.emplace(session, gateway_state::session{to.client, to.id, asked.stream, {}});
+  state.sessions.emplace(session, gateway_state::session{to.request, to.client, to.id, asked.stream, {}});
   self->send(state.scheduler, submit_atom::value, session_listener(gateway_actor(self)), session, std::move(*order));
 }
 
@@ -103,7 +105,9 @@ void take_request(gateway_pointer self, const bus::client_id& client, const bus:
     }
     case request_book::verdict::fresh: break;
   }
-  std::visit([&](const auto& command) { begin(self, {client, asked.id, asked.text}, command); }, asked.command);
+  const address to{client, asked.id, asked.text, ++state.requests_begun};
+  state.under_way.emplace(to.request, client);
+  std::visit([&](const auto& command) { begin(self, to, command); }, asked.command);
 }
 
 void take_token(gateway_pointer self, const session_token& token) {
@@ -122,10 +126,11 @@ void take_end(gateway_pointer self, const session_end& last) {
   if (found == state.sessions.end()) return;
   const gateway_state::session of = std::move(found->second);
   state.sessions.erase(found);
-  const address to{of.client, of.id, false};
+  const address to{of.client, of.id, false, of.request};
   if (last.failure != errc::none) return finish(self, to, error{last.failure, last.failure_text});
   bus::done summary = last.summary;
   summary.text = of.text;
+  state.under_way.erase(to.request);
   bus::reply remembered{to.id, summary};
   state.book->finish(to.client, remembered);
   if (of.stream) summary.text.clear();
@@ -135,6 +140,7 @@ void take_end(gateway_pointer self, const session_end& last) {
 void client_left(gateway_pointer self, const bus::client_id& client) {
   auto& state = self->state;
   state.book->forget(client);
+  std::erase_if(state.under_way, [&](const auto& known) { return known.second == client; });
   std::erase_if(state.sessions, [&](const auto& known) {
     if (known.second.client != client) return false;
     self->send(state.scheduler, cancel_atom::value, known.first);

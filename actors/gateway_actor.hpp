@@ -2,7 +2,8 @@
 //
 //   message                       does
 //   frame, client_id, request     answers it, now or later, through the sink
-//   gone, client_id               ends the client's sessions; whatever they still say is dropped
+//   gone, client_id               ends the client's sessions; what is still under way for it is dropped, also if a client of the
+//                                 same name comes meanwhile
 //   token, end                    from the scheduler, of a session begun here
 //   stop                          answers when everything that came before has been passed on
 //
@@ -41,7 +42,12 @@ struct gateway_state {
   ledger_actor ledger;
   std::vector<card_actor> cards;
 
+  // Requests under way by number, and whose they are; bounded by the book. A client that leaves takes its own with it.
+  std::unordered_map<std::uint64_t, bus::client_id> under_way;
+  std::uint64_t requests_begun = 0;
+
   struct session {
+    std::uint64_t request = 0;
     bus::client_id client;
     bus::request_id id;
     bool stream = true;

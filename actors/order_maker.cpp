@@ -37,6 +37,8 @@ result<std::shared_ptr<const session_order>> order_maker::make(const bus::genera
                      .repeat_last_n = asked.repeat_last_n.value_or(defaults_.repeat_last_n),
                      .seed = asked.seed.value_or(defaults_.seed)};
   if (auto sane = model::check(params.sampling); !sane) return fail(sane.error());
+  if (auto sane = model::stop_matcher::make(asked.stop); !sane) return fail(sane.error());
+  if (asked.max_tokens == 0) return fail(errc::bad_value, "field `max_tokens` is 0; an answer has at least one token");
   const auto room = static_cast<std::uint32_t>(context_ - prompt->size());
   params.max_tokens = std::min(asked.max_tokens, room);
   params.stops = asked.stop;

@@ -12,8 +12,9 @@ class order_maker {
   order_maker(std::shared_ptr<const model::tokenizer> vocabulary, const sampling_settings& defaults, std::uint32_t context);
 
   // The answer's length is cut to what the context leaves behind the prompt.
-  // Errors: bad_value (no prompt, an id outside the vocabulary, a sampling field out of range), too_large (the prompt fills the
-  // context). Any bytes are a prompt: what is no UTF-8 is encoded byte by byte.
+  // Errors: bad_value (no prompt, an id outside the vocabulary, a sampling field out of range, a stop string that
+  // model::stop_matcher refuses, no tokens wanted), too_large (the prompt fills the context). So no card refuses what was made here.
+  // Any bytes are a prompt: what is no UTF-8 is encoded byte by byte.
   result<std::shared_ptr<const session_order>> make(const bus::generate& asked) const;
 
  private:

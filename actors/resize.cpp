@@ -58,19 +58,14 @@ void resize::unmap_all() {
 }
 
 void resize::roll_back_unmap(kernels::segment_index failed, error why) {
-  kernels::segment_index usable = segments_before_;
   for (kernels::segment_index segment = failed + 1; segment < segments_before_; ++segment) {
     if (memory_.remap(segment)) continue;
     // What cannot be mapped again is given up, with all behind it: a cache is mapped from its first byte without holes.
     for (kernels::segment_index lost = segment; lost < segments_before_; ++lost) memory_.release(lost);
-    usable = segment;
     break;
   }
   outcome_ = fail(std::move(why));
-  const auto& layout = memory_.arena().layout();
-  const std::uint64_t usable_bytes = usable == layout.count() ? layout.full_bytes : layout.begin_of(usable);
-  memory_.set_slots_usable(memory_.slots().slots_in(usable_bytes));
-  plan_fills();
+  use_what_is_mapped();
 }
 
 void resize::release_one() {
@@ -88,17 +83,22 @@ void resize::map_one() {
     ++segment_;
     return;
   }
-  memory_.set_slots_usable(slots_keep_);
-  plan_fills();
+  use_what_is_mapped();
 }
 
 void resize::roll_back_map(error why) {
-  while (segment_ > segments_before_) {
-    --segment_;
-    if (auto unmapped = memory_.unmap(segment_); unmapped) memory_.release(segment_);
-  }
   outcome_ = fail(std::move(why));
+  while (segment_ > segments_before_) {
+    // What cannot be unmapped is used instead, with all before it: a segment below it would leave a hole.
+    if (!memory_.unmap(segment_ - 1)) return use_what_is_mapped();
+    memory_.release(--segment_);
+  }
   phase_ = phase::done;
+}
+
+void resize::use_what_is_mapped() {
+  memory_.set_slots_usable(memory_.slots().slots_in(memory_.arena().mapped_bytes()));
+  plan_fills();
 }
 
 void resize::plan_fills() {
@@ -115,7 +115,7 @@ void resize::fill_one() {
   const cache_fill next = fills_.front();
   fills_.pop_front();
   if (auto filled = memory_.fill(next); !filled) {
-    outcome_ = filled;
+    if (outcome_) outcome_ = filled;  // what failed first says more
     phase_ = phase::done;
   }
 }

@@ -41,6 +41,7 @@ class resize {
   void fill_one();
   void roll_back_unmap(kernels::segment_index failed, error why);
   void roll_back_map(error why);
+  void use_what_is_mapped();
 
   card_memory& memory_;
   std::uint64_t keep_bytes_;

@@ -8,6 +8,7 @@ namespace {
 using scheduler_pointer = scheduler_actor::stateful_pointer<scheduler_state_data>;
 
 void look_for_work(scheduler_pointer self);
+void batch_changes(scheduler_pointer self);
 
 scheduler_state state_of(const batcher& sessions) {
   return {sessions.running_count(), sessions.places(), sessions.waiting_count(), sessions.tokens(), sessions.windows()};
@@ -59,11 +60,11 @@ void cancel_running(scheduler_pointer self, session_id session) {
               self->send(listener->second, token_atom::value, session_token{session, session_token::held_back, 0, std::move(last.text)});
             }
             end_session(self, session, model::finish::cancelled, std::move(last.logits_hash));
-            look_for_work(self);
+            batch_changes(self);  // its place is free
           },
           [self, session](caf::error& why) {
             fail_session(self, session, from_caf(why));
-            look_for_work(self);
+            batch_changes(self);
           });
 }
 

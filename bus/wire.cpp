@@ -14,6 +14,8 @@ namespace {
 // Builds the tree while the library walks over the bytes. Every visit returns whether to go on.
 class tree_builder : public msgpack::null_visitor {
  public:
+  explicit tree_builder(std::size_t frame_bytes) : values_possible_(std::min(frame_bytes, limits::message_values_max)) {}
+
   bool visit_nil() { return place({}); }
   bool visit_boolean(bool what) { return place({what}); }
   bool visit_positive_integer(std::uint64_t what) { return place({what}); }
@@ -34,7 +36,11 @@ class tree_builder : public msgpack::null_visitor {
     return place({text});
   }
 
-  bool start_array(std::uint32_t) { return open({array{}}); }
+  bool start_array(std::uint32_t count) {
+    array list;
+    list.reserve(std::min<std::size_t>(count, values_possible_));  // what is announced need not come
+    return open({std::move(list)});
+  }
   bool start_map(std::uint32_t) { return open({map{}}); }
   bool end_array() { return close(); }
   bool end_map() { return close(); }
@@ -106,6 +112,7 @@ class tree_builder : public msgpack::null_visitor {
   std::vector<value*> open_;  // the containers around the next value, outermost first
   bool key_comes_ = false;
   std::size_t values_ = 0;
+  std::size_t values_possible_;  // each takes a byte or more
   std::optional<error> why_;
 };
 
@@ -146,7 +153,7 @@ struct describer {
 }  // namespace
 
 result<parsed> parse(bytes_view frame) {
-  tree_builder tree;
+  tree_builder tree(frame.size());
   std::size_t end = 0;
   try {
     const bool whole = msgpack::parse(reinterpret_cast<const char*>(frame.data()), frame.size(), end, tree);

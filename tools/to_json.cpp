@@ -90,4 +90,6 @@ json to_json(const bus::status_report& report) {
           {"rss_anon_mib", report.rss_anon_mib}};
 }
 
+std::string to_line(const json& what) { return what.dump(-1, ' ', false, json::error_handler_t::replace); }
+
 }  // namespace ebb::tools

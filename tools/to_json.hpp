@@ -2,6 +2,7 @@
 #pragma once
 #include "bus/messages.hpp"
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace ebb::tools {
 
@@ -9,5 +10,8 @@ nlohmann::ordered_json to_json(const bus::reply& reply);
 nlohmann::ordered_json to_json(const bus::card_report& report);
 nlohmann::ordered_json to_json(const bus::card_info& info);
 nlohmann::ordered_json to_json(const bus::status_report& report);
+
+// On one line. Paths and names from files may hold bytes that are no UTF-8; they become U+FFFD, since JSON allows nothing else.
+std::string to_line(const nlohmann::ordered_json& what);
 
 }  // namespace ebb::tools

@@ -9,18 +9,30 @@ namespace {
 
 constexpr std::chrono::minutes reply_timeout{10};
 
+std::string on_cards(std::size_t n_cards) { return n_cards == 1 ? "on 1 card" : "on " + std::to_string(n_cards) + " cards"; }
+
 // One engine, and the conversation run on it under changing conditions.
 class trial {
  public:
-  static result<trial> start(const verification_options& options, kernels::cpu::isa isa) {
+  // `n_cards`: 0 leaves the cards as the settings have them.
+  static result<trial> start(const verification_options& options, kernels::cpu::isa isa, std::uint32_t n_cards = 0) {
     engine_options engine = options.engine;
     engine.forced_isa = std::string(to_string(isa));
+    if (n_cards > 0) {
+      engine.from.cards.assign(n_cards, card_choice{});
+      engine.from.layers.clear();
+      engine.from.vram_reserve_mib.clear();
+    }
     auto local = local_connection::start(engine);
     if (!local) return fail(local.error());
     trial made(options, std::move(*local), engine.forced_isa);
     if (auto read = made.read_cards(); !read) return fail(read.error());
     return made;
   }
+
+  result<verification_row> undisturbed(const std::string& condition) { return answer(condition, 1, 0); }
+  std::size_t n_cards() const noexcept { return full_mib_.size(); }
+  std::uint32_t n_layers() const noexcept { return local_->engine().weights().dims().n_layers; }
 
   // With a share of each card's full cache left, in [0, 1].
   result<verification_row> at_size(double share) {
@@ -160,17 +172,32 @@ result<bool> verify_promise(const verification_options& options, const std::func
     return {};
   };
   auto isas = kernels::cpu::available();
-  std::reverse(isas.begin(), isas.end());
+  const kernels::cpu::isa fastest = isas.back();
+  isas.pop_back();
+  std::size_t n_cards = 0;
+  std::uint32_t n_layers = 0;
+  {
+    auto one = trial::start(options, fastest);
+    if (!one) return fail(one.error());
+    n_cards = one->n_cards();
+    n_layers = one->n_layers();
+    if (auto ran = take(one->undisturbed(on_cards(n_cards) + ", undisturbed")); !ran) return fail(ran.error());
+    if (auto ran = take(one->batched()); !ran) return fail(ran.error());
+    if (auto ran = take(one->resized(options.n_resizes)); !ran) return fail(ran.error());
+    for (const double share : {1.0, 0.5, 0.25, 0.0}) {
+      if (auto ran = take(one->at_size(share)); !ran) return fail(ran.error());
+    }
+  }
+  for (const std::uint32_t other : {1u, 2u, 3u}) {
+    if (other == n_cards || other > n_layers) continue;
+    auto one = trial::start(options, fastest, other);
+    if (!one) return fail(one.error());
+    if (auto ran = take(one->undisturbed(on_cards(other))); !ran) return fail(ran.error());
+  }
   for (const kernels::cpu::isa isa : isas) {
     auto one = trial::start(options, isa);
     if (!one) return fail(one.error());
-    const bool fastest = isa == isas.front();
-    for (const double share : fastest ? std::vector<double>{1, 0.5, 0.25, 0} : std::vector<double>{1}) {
-      if (auto ran = take(one->at_size(share)); !ran) return fail(ran.error());
-    }
-    if (!fastest) continue;
-    if (auto ran = take(one->batched()); !ran) return fail(ran.error());
-    if (auto ran = take(one->resized(options.n_resizes)); !ran) return fail(ran.error());
+    if (auto ran = take(one->undisturbed(on_cards(n_cards))); !ran) return fail(ran.error());
   }
   return all_same;
 }

@@ -1,7 +1,8 @@
 // tools/verification.hpp: the promise put to the test: one conversation under every condition that must not change it.
 //
 // The conversation is greedy, of a fixed length, and hashed over every logit it was picked from. It is run with caches from empty to
-// full, in a batch of four, under random changes of the reserve, and with every instruction set this processor has.
+// full, in a batch of four, under random changes of the reserve, on one, two and three host cards, and with every instruction set
+// this processor has.
 #pragma once
 #include "config/result.hpp"
 #include "tools/connection.hpp"

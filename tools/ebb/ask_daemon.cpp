@@ -74,7 +74,7 @@ int vram(const daemon_choice& daemon, const vram_options& options) {
   if (!reached) return report_no_daemon(reached.error());
   const auto reply = ask(**reached, bus::vram{*reserve, options.device}, limits::resize_timeout);
   if (!reply) return report_error(reply.error());
-  if (options.json) std::cout << to_json(*reply).dump() << std::endl;
+  if (options.json) std::cout << to_line(to_json(*reply)) << std::endl;
   else print_vram(std::get<bus::vram_report>(reply->body));
   return exit_ok;
 }
@@ -89,7 +89,7 @@ int status(const daemon_choice& daemon, bool json) {
   if (json) {
     auto out = to_json(*now);
     out["cards"] = to_json(*cards)["cards"];
-    std::cout << out.dump() << std::endl;
+    std::cout << to_line(out) << std::endl;
   } else {
     print_status(std::get<bus::status_report>(now->body), std::get<bus::cards_report>(cards->body));
   }

@@ -3,6 +3,7 @@
 #include "tools/ebb/local_engine.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/memory_bandwidth.hpp"
+#include "tools/to_json.hpp"
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -92,19 +93,18 @@ int bench(const bench_options& options) {
   const std::string isa(kernels::cpu::to_string(engine.isa()));
   if (options.json) {
     const auto json_of = [](const spread& of) { return nlohmann::ordered_json{{"min", of.min}, {"median", of.median}, {"max", of.max}}; };
-    std::cout << nlohmann::ordered_json{{"model", options.engine.model},
-                                        {"isa", isa},
-                                        {"threads", engine.n_threads()},
-                                        {"cards", engine.cards().size()},
-                                        {"prompt_tokens", options.prompt_tokens},
-                                        {"prompt_tokens_per_s", json_of(prompt)},
-                                        {"decode_tokens", options.tokens},
-                                        {"decode_tokens_per_s", json_of(decode)},
-                                        {"hit_rate", measured->hit_rate},
-                                        {"bytes_per_token", bytes},
-                                        {"memory_bytes_per_s", bandwidth},
-                                        {"memory_share", share}}
-                     .dump()
+    std::cout << to_line({{"model", options.engine.model},
+                          {"isa", isa},
+                          {"threads", engine.n_threads()},
+                          {"cards", engine.cards().size()},
+                          {"prompt_tokens", options.prompt_tokens},
+                          {"prompt_tokens_per_s", json_of(prompt)},
+                          {"decode_tokens", options.tokens},
+                          {"decode_tokens_per_s", json_of(decode)},
+                          {"hit_rate", measured->hit_rate},
+                          {"bytes_per_token", bytes},
+                          {"memory_bytes_per_s", bandwidth},
+                          {"memory_share", share}})
               << std::endl;
     return exit_ok;
   }

@@ -64,7 +64,7 @@ void print(const model::inspection& seen, const inspect_options& options) {
 int inspect(const inspect_options& options) {
   const auto seen = model::inspect(options.model);
   if (!seen) return report_error(seen.error());
-  if (options.json) std::cout << to_json(*seen, options).dump(2) << std::endl;
+  if (options.json) std::cout << to_json(*seen, options).dump(2, ' ', false, json::error_handler_t::replace) << std::endl;
   else print(*seen, options);
   return exit_ok;
 }

@@ -35,9 +35,9 @@ int stream_answer(connection& through, const generate_options& options) {
     auto reply = through.receive(reply_timeout);
     if (!reply) return report_error(reply.error());
     if (reply->id != asked.id) continue;
-    if (options.json) std::cout << to_json(*reply).dump() << std::endl;
+    if (options.json) std::cout << to_line(to_json(*reply)) << std::endl;
     else show(*reply);
-    if (const auto* why = std::get_if<error>(&reply->body)) return options.json ? exit_failed : report_error(*why);
+    if (const auto* why = std::get_if<error>(&reply->body)) return report_error(*why);
     if (reply->last()) return exit_ok;
   }
 }
