@@ -122,7 +122,7 @@ struct card_info {
   bool fast_path = false;
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
-  double rss_mib = 0;  // a host card's arena as the kernel counts it; 0 on a GPU
+  double rss_mib = 0;  // what a host card's arena holds of the system's memory; 0 on a GPU
   friend bool operator==(const card_info&, const card_info&) = default;
 };
 

@@ -44,14 +44,32 @@ std::optional<std::string> written_value::text() const {
   return is_bare() ? std::optional<std::string>(as_written_) : held<std::string>(value_);
 }
 
+namespace {
+
+std::string_view without_spaces(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// What stands between an opening and a closing character, or the text as it is.
+std::string_view unwrapped(std::string_view text, char open, char close) {
+  text = without_spaces(text);
+  const bool wrapped = text.size() >= 2 && text.front() == open && text.back() == close;
+  return wrapped ? text.substr(1, text.size() - 2) : text;
+}
+
+}  // namespace
+
 written_value::list written_value::items() const {
   if (const auto* several = std::get_if<list>(&value_)) return *several;
   if (!is_bare()) return {*this};
   list parts;
-  if (as_written_.empty()) return parts;
+  const std::string_view inside = unwrapped(as_written_, '[', ']');
+  if (inside.empty()) return parts;
   for (std::size_t begin = 0, comma = 0; comma != std::string::npos; begin = comma + 1) {
-    comma = as_written_.find(',', begin);
-    parts.emplace_back(bare{}, as_written_.substr(begin, comma - begin));
+    comma = inside.find(',', begin);
+    parts.emplace_back(bare{}, std::string(unwrapped(inside.substr(begin, comma - begin), '"', '"')));
   }
   return parts;
 }

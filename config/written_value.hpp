@@ -28,7 +28,8 @@ class written_value {
   std::optional<std::int64_t> whole() const;
   std::optional<double> number() const;
   std::optional<std::string> text() const;
-  // A single value is a list of one; empty bare text is an empty list.
+  // A single value is a list of one; empty bare text is an empty list. Bare text is cut at commas, and may also be written as in TOML:
+  // ["host", "host"].
   list items() const;
 
   const std::string& as_written() const noexcept { return as_written_; }

@@ -223,6 +223,15 @@ TEST_CASE("an argument that is no key=value, or names no key, is refused and cha
   CHECK(all == settings{});
 }
 
+TEST_CASE("a list on the command line may be written with commas alone or as in TOML") {
+  for (const char* written : {"cards=host,cuda:1", "cards=[\"host\", \"cuda:1\"]", "cards=[\"host\",\"cuda:1\"]", "cards=[host, cuda:1]"}) {
+    settings all;
+    INFO(written);
+    REQUIRE(ebb::apply_overrides(all, {written}));
+    CHECK(all.cards == std::vector<card_choice>{{card_kind::host, 0}, {card_kind::cuda, 1}});
+  }
+}
+
 TEST_CASE("a number of stages or reserves that does not fit the cards is refused") {
   const auto refusal = [](std::vector<std::string> overrides) {
     const auto all = ebb::load_settings({{}, {}, std::move(overrides)});
