@@ -60,7 +60,7 @@ constexpr std::string_view file_head =
     "# The settings of Ebb: every key, its default, what is allowed.\n"
     "#\n"
     "# An environment variable overrides this file: EBB_PARALLEL=2, EBB_BUS_LISTEN=auto,tcp://127.0.0.1:5560.\n"
-    "# key=value on the command line overrides both: parallel=2, bus.listen=auto. Lists are written with commas there.\n"
+    "# --set key=value on the command line overrides both: --set bus.listen=auto. In these two, lists are written with commas.\n"
     "# Keys marked (n) can also be edited while Ebb runs (`ebb config set`); that counts from the next start.\n";
 
 }  // namespace

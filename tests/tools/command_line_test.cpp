@@ -14,7 +14,7 @@ namespace {
 
 using words = std::vector<std::string>;
 
-const std::string model = EBB_DEMO_MODEL;
+const std::string demo_model = EBB_DEMO_MODEL;
 
 outcome ebb_runs(words arguments, const variables& changed = {}) {
   arguments.insert(arguments.begin(), EBB_PROGRAM);
@@ -30,7 +30,7 @@ class running_ebbd {
   }
 
   words command() const {
-    return {EBBD_PROGRAM, model, "--set", "cards=host,host", "--set", "vram_segment_mib=1", "--set", "threads=1", "--set", "bus.listen=" + endpoint()};
+    return {EBBD_PROGRAM, demo_model, "--set", "cards=host,host", "--set", "vram_segment_mib=1", "--set", "threads=1", "--set", "bus.listen=" + endpoint()};
   }
   std::string endpoint() const { return "ipc://" + socket_file().string(); }
   std::filesystem::path socket_file() const { return folder_ / "commands"; }
@@ -94,7 +94,7 @@ TEST_CASE("ebbd says on one line when it is ready and where, and a signal ends i
   const int signal = GENERATE(SIGTERM, SIGINT);
   running_ebbd daemon;
   const std::string ready = daemon.process().out();
-  CHECK_THAT(ready, Catch::StartsWith("ebbd ready: " + model + " on 2 card(s), 1 thread(s), ") && Catch::EndsWith("listening at " + daemon.endpoint() + "\n"));
+  CHECK_THAT(ready, Catch::StartsWith("ebbd ready: " + demo_model + " on 2 card(s), 1 thread(s), ") && Catch::EndsWith("listening at " + daemon.endpoint() + "\n"));
   CHECK(std::filesystem::exists(daemon.socket_file()));
   daemon.process().send(signal);
   CHECK(daemon.process().exit_code() == exit_ok);
@@ -129,20 +129,20 @@ TEST_CASE("an ebbd that was killed leaves nothing that keeps the next one from s
 }
 
 TEST_CASE("ebbd refuses bad arguments and settings, and says what keeps it from starting") {
-  check_usage_error(run_program({EBBD_PROGRAM, model, "--set", "paralel=2"}), "did you mean");
-  check_usage_error(run_program({EBBD_PROGRAM, model, "--set", "parallel=0"}), "parallel = 0 is not allowed");
-  check_usage_error(run_program({EBBD_PROGRAM, model, "--config", "/no/such/file.toml"}), "/no/such/file.toml");
-  check_usage_error(run_program({EBBD_PROGRAM, model, "--frobnicate"}), "--frobnicate");
-  check_usage_error(run_program({EBBD_PROGRAM, model}, {{"EBB_PARALEL", "2"}}), "EBB_PARALEL");
+  check_usage_error(run_program({EBBD_PROGRAM, demo_model, "--set", "paralel=2"}), "did you mean");
+  check_usage_error(run_program({EBBD_PROGRAM, demo_model, "--set", "parallel=0"}), "parallel = 0 is not allowed");
+  check_usage_error(run_program({EBBD_PROGRAM, demo_model, "--config", "/no/such/file.toml"}), "/no/such/file.toml");
+  check_usage_error(run_program({EBBD_PROGRAM, demo_model, "--frobnicate"}), "--frobnicate");
+  check_usage_error(run_program({EBBD_PROGRAM, demo_model}, {{"EBB_PARALEL", "2"}}), "EBB_PARALEL");
   bus::test::temporary_folder folder;
   const std::string listen = "bus.listen=ipc://" + (folder / "commands").string();
   const outcome no_file = run_program({EBBD_PROGRAM, "no_such_file.gguf", "--set", listen});
   CHECK(no_file.code == exit_failed);
   CHECK_THAT(no_file.err, Catch::Contains("no_such_file.gguf") && Catch::Contains("[file_unreadable]"));
-  const outcome cuda = run_program({EBBD_PROGRAM, model, "--set", listen, "--set", "cards=cuda:0"});
+  const outcome cuda = run_program({EBBD_PROGRAM, demo_model, "--set", listen, "--set", "cards=cuda:0"});
   CHECK(cuda.code == exit_failed);
   CHECK_THAT(cuda.err, Catch::Contains("\"cuda:0\" cannot be used") && Catch::Contains("[refused]"));
-  const outcome isa = run_program({EBBD_PROGRAM, model, "--set", listen}, {{"EBB_ISA", "sse9"}});
+  const outcome isa = run_program({EBBD_PROGRAM, demo_model, "--set", listen}, {{"EBB_ISA", "sse9"}});
   CHECK(isa.code == exit_failed);
   CHECK_THAT(isa.err, Catch::Contains("EBB_ISA is \"sse9\""));
 }
@@ -152,7 +152,7 @@ TEST_CASE("ebb generate answers from the daemon what ebb run answers by itself, 
   const words asked{"-p", "In the beginning", "-n", "40", "--temperature", "0", "--hash", "--ignore-eos"};
   words remote{"generate"};
   remote.insert(remote.end(), asked.begin(), asked.end());
-  words local{"run", model, "--cards", "3"};
+  words local{"run", demo_model, "--cards", "3"};
   local.insert(local.end(), asked.begin(), asked.end());
   const outcome from_daemon = daemon.asked(remote);
   const outcome from_run = ebb_runs(local);
@@ -167,7 +167,7 @@ TEST_CASE("ebb generate answers from the daemon what ebb run answers by itself, 
 }
 
 TEST_CASE("ebb run --json prints a JSON object a line: the tokens, then what they cost") {
-  const outcome ended = ebb_runs({"run", model, "-p", "My fellow citizens", "-n", "20", "--ignore-eos", "--hash", "--json"});
+  const outcome ended = ebb_runs({"run", demo_model, "-p", "My fellow citizens", "-n", "20", "--ignore-eos", "--hash", "--json"});
   CHECK(ended.code == exit_ok);
   CHECK(ended.err.empty());
   const auto lines = lines_as_json(ended.out);
@@ -182,7 +182,7 @@ TEST_CASE("ebb run --json prints a JSON object a line: the tokens, then what the
   CHECK(lines[20]["generated_tokens"] == 20);
   CHECK(lines[20]["finish"] == "length");
   CHECK(lines[20]["hash"].get<std::string>().size() == 32);
-  const outcome plain = ebb_runs({"run", model, "-p", "My fellow citizens", "-n", "20", "--ignore-eos"});
+  const outcome plain = ebb_runs({"run", demo_model, "-p", "My fellow citizens", "-n", "20", "--ignore-eos"});
   CHECK(plain.out == text + "\n");
 }
 
@@ -225,14 +225,14 @@ TEST_CASE("ebb status shows the model and the cards, for people and as JSON") {
   const running_ebbd daemon;
   const outcome shown = daemon.asked({"status"});
   CHECK(shown.code == exit_ok);
-  CHECK_THAT(shown.out, Catch::StartsWith("ebbd 0.1.0  ready") && Catch::Contains(model) && Catch::Contains("sessions 0 of 4, 0 waiting") &&
+  CHECK_THAT(shown.out, Catch::StartsWith("ebbd 0.1.0  ready") && Catch::Contains(demo_model) && Catch::Contains("sessions 0 of 4, 0 waiting") &&
                             Catch::Contains("\ncard 0  reserve 0 MiB") && Catch::Contains("host layers 0-2") &&
                             Catch::Contains("\ncard 1  reserve 0 MiB") && Catch::Contains("host layers 3-5"));
   const outcome ended = daemon.asked({"status", "--json"});
   CHECK(ended.code == exit_ok);
   const json now = lines_as_json(ended.out).at(0);
   CHECK(now["state"] == "ready");
-  CHECK(now["model"] == model);
+  CHECK(now["model"] == demo_model);
   REQUIRE(now["cards"].size() == 2);
   CHECK(now["cards"][1]["layer_begin"] == 3);
   CHECK(now["cards"][1]["layer_end"] == 6);
@@ -266,11 +266,11 @@ TEST_CASE("without a daemon ebb says how to get one and ends with 3") {
 }
 
 TEST_CASE("ebb inspect says what a file holds, what fits, and whether it runs") {
-  const outcome shown = ebb_runs({"inspect", model, "--mib", "8"});
+  const outcome shown = ebb_runs({"inspect", demo_model, "--mib", "8"});
   CHECK(shown.code == exit_ok);
   CHECK_THAT(shown.out, Catch::Contains("qwen3moe") && Catch::Contains("6 layers of 32, 4 used a token") && Catch::Contains("in 8 MiB fit 65 of 192 experts") &&
                             !Catch::Contains("cannot be run"));
-  const outcome ended = ebb_runs({"inspect", model, "--json", "--keys", "--mib", "8", "--mib", "100"});
+  const outcome ended = ebb_runs({"inspect", demo_model, "--json", "--keys", "--mib", "8", "--mib", "100"});
   CHECK(ended.code == exit_ok);
   const json seen = json::parse(ended.out);
   CHECK(seen["runs"] == true);
@@ -283,7 +283,7 @@ TEST_CASE("ebb inspect says what a file holds, what fits, and whether it runs") 
 
 TEST_CASE("ebb inspect --json is JSON even where the file's own name is no UTF-8") {
   bus::test::temporary_folder folder;
-  std::string file = content_of(model);
+  std::string file = content_of(demo_model);
   const auto name = file.find("Chapbook");
   REQUIRE(name != std::string::npos);
   file[name] = '\xff';
@@ -304,7 +304,7 @@ TEST_CASE("ebb logits writes what an exact program computes, up to the rounding 
   for (const auto& id : prompt["greedy_ids"]) ids.push_back(id);
   std::ofstream(folder / "ids.json") << ids;
   const std::string out = (folder / "logits.f32").string();
-  const outcome ended = ebb_runs({"logits", model, "--ids", (folder / "ids.json").string(), "--out", out});
+  const outcome ended = ebb_runs({"logits", demo_model, "--ids", (folder / "ids.json").string(), "--out", out});
   CHECK(ended.code == exit_ok);
   CHECK(ended.out == out + ": float32 [47, 4096]\n");
 
@@ -327,7 +327,7 @@ TEST_CASE("ebb logits refuses ids and files that it cannot use") {
   bus::test::temporary_folder folder;
   const auto with_ids = [&](const std::string& ids, const std::string& out = "logits.f32") {
     std::ofstream(folder / "ids.json") << ids;
-    return ebb_runs({"logits", model, "--ids", (folder / "ids.json").string(), "--out", (folder / out).string()});
+    return ebb_runs({"logits", demo_model, "--ids", (folder / "ids.json").string(), "--out", (folder / out).string()});
   };
   check_usage_error(with_ids("[40, 77"), "is no JSON");
   check_usage_error(with_ids("{}"), "is no list");
@@ -337,7 +337,7 @@ TEST_CASE("ebb logits refuses ids and files that it cannot use") {
   check_usage_error(with_ids("[40, 4096]"), "4096");
   CHECK(with_ids("[40]", "no_such_folder/logits.f32").code == exit_failed);
   CHECK(with_ids("[40]").code == exit_ok);
-  check_usage_error(ebb_runs({"logits", model, "--ids", "/no/such/ids.json", "--out", "/tmp/never"}), "/no/such/ids.json");
+  check_usage_error(ebb_runs({"logits", demo_model, "--ids", "/no/such/ids.json", "--out", "/tmp/never"}), "/no/such/ids.json");
 }
 
 TEST_CASE("files that are missing or no GGUF, and arguments that are wrong, end with 2") {
@@ -362,11 +362,11 @@ TEST_CASE("files that are missing or no GGUF, and arguments that are wrong, end 
   }
   check_usage_error(ebb_runs({}), "subcommand");
   check_usage_error(ebb_runs({"frobnicate"}), "frobnicate");
-  check_usage_error(ebb_runs({"run", model}), "--prompt");
-  check_usage_error(ebb_runs({"run", model, "-p", "a", "-n", "0"}), "--max-tokens");
-  check_usage_error(ebb_runs({"run", model, "-p", "a", "--set", "paralel=2"}), "did you mean");
-  check_usage_error(ebb_runs({"run", model, "-p", "a", "--cards", "7"}), "7 cards for a model of 6 layers");
-  check_usage_error(ebb_runs({"run", model, "-p", "a"}, {{"EBB_ISA", "sse9"}}), "EBB_ISA");
+  check_usage_error(ebb_runs({"run", demo_model}), "--prompt");
+  check_usage_error(ebb_runs({"run", demo_model, "-p", "a", "-n", "0"}), "--max-tokens");
+  check_usage_error(ebb_runs({"run", demo_model, "-p", "a", "--set", "paralel=2"}), "did you mean");
+  check_usage_error(ebb_runs({"run", demo_model, "-p", "a", "--cards", "7"}), "7 cards for a model of 6 layers");
+  check_usage_error(ebb_runs({"run", demo_model, "-p", "a"}, {{"EBB_ISA", "sse9"}}), "EBB_ISA");
 }
 
 TEST_CASE("help of every command ends well, with examples and the exit codes; so does the version") {
@@ -388,7 +388,7 @@ TEST_CASE("help of every command ends well, with examples and the exit codes; so
 }
 
 TEST_CASE("ebb verify prints a row a condition, and ends with 0 when every hash is the same") {
-  const outcome ended = ebb_runs({"verify", model, "--set", "vram_segment_mib=1", "--cards", "2", "-n", "4", "--resizes", "2", "--json"});
+  const outcome ended = ebb_runs({"verify", demo_model, "--set", "vram_segment_mib=1", "--cards", "2", "-n", "4", "--resizes", "2", "--json"});
   CHECK(ended.code == exit_ok);
   const auto rows = lines_as_json(ended.out);
   CHECK(rows.size() >= 6);
@@ -399,7 +399,7 @@ TEST_CASE("ebb verify prints a row a condition, and ends with 0 when every hash 
 }
 
 TEST_CASE("ebb bench measures a tiny run") {
-  const outcome ended = ebb_runs({"bench", model, "-n", "2", "--prompt-tokens", "8", "--repeats", "1", "--json"});
+  const outcome ended = ebb_runs({"bench", demo_model, "-n", "2", "--prompt-tokens", "8", "--repeats", "1", "--json"});
   CHECK(ended.code == exit_ok);
   const json seen = json::parse(ended.out);
   CHECK(seen["decode_tokens"] == 2);

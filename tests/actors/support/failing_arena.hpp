@@ -1,0 +1,95 @@
+// tests/actors/support/failing_arena.hpp: an arena in plain memory that refuses the operations a test chooses.
+//
+// What is not mapped holds rubbish, so that a read or a copy that comes too early or too late shows.
+#pragma once
+#include "kernels/memory/arena.hpp"
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace ebb::actors::test {
+
+enum class operation : std::uint8_t { map, unmap, remap, copy_in, copy_within };
+
+class failing_arena final : public kernels::arena {
+ public:
+  explicit failing_arena(kernels::segment_layout layout) : arena(layout), bytes_(layout.full_bytes, rubbish) {}
+
+  // From now on the operation number `at` of this kind, counted from 0, fails; and those after it too if `ever_after`.
+  void fail_at(operation kind, std::size_t at, bool ever_after = false) {
+    of(kind).fails_at = of(kind).count + at;
+    of(kind).ever_after = ever_after;
+  }
+  void fail_no_more() {
+    for (history& each : histories_) each.fails_at.reset();
+  }
+
+  std::size_t count(operation kind) const { return histories_[static_cast<std::size_t>(kind)].count; }
+  std::size_t releases() const noexcept { return releases_; }
+
+  std::byte* base() const noexcept override { return bytes_.data(); }
+  result<std::uint64_t> free_bytes() const override { return layout().full_bytes - held_bytes(); }
+
+ private:
+  static constexpr std::byte rubbish{0xA5};
+  struct history {
+    std::size_t count = 0;
+    std::optional<std::size_t> fails_at;
+    bool ever_after = false;
+  };
+
+  history& of(operation kind) { return histories_[static_cast<std::size_t>(kind)]; }
+
+  result<void> attempt(operation kind, const char* name) {
+    history& so_far = of(kind);
+    const std::size_t number = so_far.count++;
+    if (!so_far.fails_at || number < *so_far.fails_at) return {};
+    if (number > *so_far.fails_at && !so_far.ever_after) return {};
+    return fail(errc::card_lost, std::string("the device refused to ") + name);
+  }
+
+  std::byte* begin_of(kernels::segment_index segment) const { return bytes_.data() + layout().begin_of(segment); }
+  void spoil(kernels::segment_index segment) { std::fill_n(begin_of(segment), layout().size_of(segment), rubbish); }
+
+  result<void> do_map(kernels::segment_index segment) override {
+    if (auto allowed = attempt(operation::map, "map"); !allowed) return allowed;
+    spoil(segment);
+    return {};
+  }
+  result<void> do_unmap(kernels::segment_index segment) override {
+    if (auto allowed = attempt(operation::unmap, "unmap"); !allowed) return allowed;
+    kept_[segment].assign(begin_of(segment), begin_of(segment) + layout().size_of(segment));
+    spoil(segment);
+    return {};
+  }
+  result<void> do_remap(kernels::segment_index segment) override {
+    if (auto allowed = attempt(operation::remap, "remap"); !allowed) return allowed;
+    std::copy(kept_.at(segment).begin(), kept_.at(segment).end(), begin_of(segment));
+    kept_.erase(segment);
+    return {};
+  }
+  void do_release(kernels::segment_index segment) noexcept override {
+    ++releases_;
+    kept_.erase(segment);
+  }
+  result<void> do_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    if (auto allowed = attempt(operation::copy_in, "copy in"); !allowed) return allowed;
+    std::copy(bytes.begin(), bytes.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(offset));
+    return {};
+  }
+  result<void> do_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override {
+    if (auto allowed = attempt(operation::copy_within, "copy within"); !allowed) return allowed;
+    std::memcpy(bytes_.data() + to, bytes_.data() + from, size);
+    return {};
+  }
+
+  mutable std::vector<std::byte> bytes_;  // base() is const and its bytes are not, as in every arena
+  std::map<kernels::segment_index, std::vector<std::byte>> kept_;
+  std::array<history, 5> histories_;
+  std::size_t releases_ = 0;
+};
+
+}  // namespace ebb::actors::test
