@@ -67,7 +67,7 @@ window batcher::next_window(std::uint32_t repeat_max) {
   add_prompt_rows(next);
   const bool nobody_can_join = waiting_.empty() || !has_room();
   if (next.rows.size() == decoding && nobody_can_join) next.repeat = repeat_max;
-  if (!next.rows.empty()) next.number = ++windows_;
+  if (!next.rows.empty()) next.number = ++numbers_;
   return next;
 }
 
@@ -127,6 +127,7 @@ std::vector<session_token> batcher::complete(const window& done, const window_re
     tokens.push_back({picked.session, of.generated++, picked.token, picked.text});
   }
   tokens_ += tokens.size();
+  ++windows_;
   return tokens;
 }
 

@@ -77,7 +77,8 @@ class batcher {
   std::unordered_map<session_id, session_entry> running_;
   std::deque<std::pair<session_id, session_entry>> waiting_;
   std::vector<std::optional<session_id>> of_place_;  // [places]
-  std::uint64_t windows_ = 0;
+  std::uint64_t numbers_ = 0;  // of windows begun here; a card that repeats keeps the number
+  std::uint64_t windows_ = 0;  // that have ended
   std::uint64_t tokens_ = 0;
 };
 

@@ -26,6 +26,10 @@ void finish(gateway_pointer self, const address& to, Body body) {
 
 void begin(gateway_pointer self, const address& to, const bus::generate& asked) {
   auto& state = self->state;
+  if (state.sessions.size() >= limits::sessions_open_max) {
+    const error busy{errc::busy, std::to_string(limits::sessions_open_max) + " answers are under way or wait already; try again when some have ended"};
+    return finish(self, to, busy);
+  }
   auto order = state.options.orders->make(asked);
   if (!order) return finish(self, to, order.error());
   const session_id session{++state.sessions_begun};
@@ -61,6 +65,7 @@ void begin(gateway_pointer self, const address& to, const bus::status&) {
             report.waiting = now.waiting;
             report.tokens_generated = now.tokens_generated;
             report.windows = now.windows;
+            if (now.lost) report.state = "failed";
             finish(self, to, std::move(report));
           },
           [self, to](caf::error& why) { finish(self, to, from_caf(why)); });

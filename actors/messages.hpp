@@ -89,6 +89,7 @@ struct scheduler_state {
   std::uint32_t waiting = 0;
   std::uint64_t tokens_generated = 0;
   std::uint64_t windows = 0;
+  bool lost = false;  // a card has ended, and no session can run any more
 };
 
 }  // namespace ebb::actors

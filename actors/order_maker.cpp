@@ -5,10 +5,19 @@
 namespace ebb::actors {
 
 order_maker::order_maker(std::shared_ptr<const model::tokenizer> vocabulary, const sampling_settings& defaults, std::uint32_t context)
-    : vocabulary_(std::move(vocabulary)), defaults_(defaults), context_(context) {}
+    : vocabulary_(std::move(vocabulary)), defaults_(defaults), context_(context) {
+  for (std::size_t id = 0; id < vocabulary_->n_vocab(); ++id) {
+    token_bytes_max_ = std::max(token_bytes_max_, vocabulary_->bytes_of(static_cast<token_id>(id), true).size());
+  }
+}
 
 result<std::vector<token_id>> order_maker::prompt_of(const bus::generate& asked) const {
   if (asked.ids.empty()) {
+    // Before it is encoded, which takes a while: every message of every client waits behind it.
+    if (asked.prompt.size() > token_bytes_max_ * context_) {
+      return fail(errc::too_large, "the prompt has " + std::to_string(asked.prompt.size()) + " bytes, more than the context of " +
+                                       std::to_string(context_) + " tokens can hold; shorten it, or raise `context`");
+    }
     auto ids = vocabulary_->encode_prompt(asked.prompt);
     if (ids.empty()) return fail(errc::bad_value, "field `prompt` is empty: there is nothing to go on from; give at least one character");
     return ids;
@@ -38,9 +47,10 @@ result<std::shared_ptr<const session_order>> order_maker::make(const bus::genera
                      .seed = asked.seed.value_or(defaults_.seed)};
   if (auto sane = model::check(params.sampling); !sane) return fail(sane.error());
   if (auto sane = model::stop_matcher::make(asked.stop); !sane) return fail(sane.error());
-  if (asked.max_tokens == 0) return fail(errc::bad_value, "field `max_tokens` is 0; an answer has at least one token");
+  const std::uint32_t max_tokens = asked.max_tokens.value_or(defaults_.max_tokens);
+  if (max_tokens == 0) return fail(errc::bad_value, "field `max_tokens` is 0; an answer has at least one token");
   const auto room = static_cast<std::uint32_t>(context_ - prompt->size());
-  params.max_tokens = std::min(asked.max_tokens, room);
+  params.max_tokens = std::min(max_tokens, room);
   params.stops = asked.stop;
   params.hash_logits = asked.hash;
   params.ignore_eos = asked.ignore_eos;

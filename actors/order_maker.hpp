@@ -23,6 +23,7 @@ class order_maker {
   std::shared_ptr<const model::tokenizer> vocabulary_;
   sampling_settings defaults_;
   std::uint32_t context_;
+  std::size_t token_bytes_max_ = 0;  // of the longest token
 };
 
 }  // namespace ebb::actors

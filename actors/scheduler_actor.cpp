@@ -10,8 +10,9 @@ using scheduler_pointer = scheduler_actor::stateful_pointer<scheduler_state_data
 void look_for_work(scheduler_pointer self);
 void batch_changes(scheduler_pointer self);
 
-scheduler_state state_of(const batcher& sessions) {
-  return {sessions.running_count(), sessions.places(), sessions.waiting_count(), sessions.tokens(), sessions.windows()};
+scheduler_state state_of(const scheduler_state_data& state) {
+  const batcher& sessions = *state.sessions;
+  return {sessions.running_count(), sessions.places(), sessions.waiting_count(), sessions.tokens(), sessions.windows(), state.lost.has_value()};
 }
 
 void tell_end(scheduler_pointer self, session_end last) {
@@ -96,10 +97,18 @@ void send_tokens(scheduler_pointer self, const window& done, const window_result
 }
 
 void window_failed(scheduler_pointer self, const caf::error& why) {
-  self->state.under_way.reset();
+  if (!std::exchange(self->state.under_way, std::nullopt)) return;  // a card has ended meanwhile, and everybody was told
   const error what = from_caf(why);
   if (what.code != errc::unknown_session) self->state.lost = what;
   fail_all(self, what);
+  look_for_work(self);
+}
+
+// A card has ended, in whatever way: no session can run any more. A window that it was running is answered, or never will be.
+void card_ended(scheduler_pointer self) {
+  auto& state = self->state;
+  if (!state.lost) state.lost = error{errc::card_lost, "a card has ended, and with it its layers; restart the daemon"};
+  state.under_way.reset();
   look_for_work(self);
 }
 
@@ -107,7 +116,7 @@ void run_stage(scheduler_pointer self, std::size_t stage, std::shared_ptr<const 
 
 void stage_done(scheduler_pointer self, std::size_t stage, window_result& answer) {
   auto& state = self->state;
-  EBB_ASSERT(state.under_way);
+  if (!state.under_way) return;  // a card has ended meanwhile
   if (!answer.hits.empty()) state.sessions->count_hits(*state.under_way, answer);
   if (stage + 1 < state.cards.size()) return run_stage(self, stage + 1, std::move(answer.x));
   const window done = *std::exchange(state.under_way, std::nullopt);
@@ -141,7 +150,7 @@ void look_for_work(scheduler_pointer self) {
   for (const session_id session : std::exchange(state.to_cancel, {})) cancel_now(self, session);
   if (state.lost) {
     fail_all(self, *state.lost);
-    if (auto promise = std::exchange(state.stopping, std::nullopt)) promise->deliver(state_of(*state.sessions));
+    if (auto promise = std::exchange(state.stopping, std::nullopt)) promise->deliver(state_of(state));
     return;
   }
   while (const auto opening = state.sessions->admit()) open_session(self, *opening);
@@ -163,6 +172,8 @@ scheduler_actor::behavior_type scheduler_behavior(scheduler_pointer self, std::v
   state.sessions.emplace(options.places);
   state.cards = std::move(cards);
   state.options = std::move(options);
+  for (const card_actor& card : state.cards) self->monitor(card);
+  self->set_down_handler([self](const caf::down_msg&) { card_ended(self); });
   return {
       [self](submit_atom, const session_listener& listener, session_id session, const std::shared_ptr<const session_order>& order) {
         auto& data = self->state;
@@ -182,7 +193,7 @@ scheduler_actor::behavior_type scheduler_behavior(scheduler_pointer self, std::v
         send_tokens(self, done, answer);
         data.under_way = following(done, answer);
       },
-      [self](info_atom) { return state_of(*self->state.sessions); },
+      [self](info_atom) { return state_of(self->state); },
       [self](stop_atom) -> caf::result<scheduler_state> {
         auto& data = self->state;
         data.lost = error{errc::cancelled, "the daemon is stopping"};

@@ -24,9 +24,9 @@ namespace ebb::bus {
 struct generate {
   std::string prompt;              // exactly one of prompt and ids is given; the other is empty
   std::vector<token_id> ids;       // each >= 0
-  std::uint32_t max_tokens = 256;  // >= 1
 
   // Absent: the daemon's [sampling] default.
+  std::optional<std::uint32_t> max_tokens;      // >= 1
   std::optional<float> temperature;            // >= 0; 0 always takes the likeliest token
   std::optional<std::uint32_t> top_k;          // 0: no limit
   std::optional<float> top_p;                  // in (0, 1]; 1: no limit

@@ -7,7 +7,6 @@
 namespace ebb::limits {
 
 // --- the model file
-inline constexpr std::uint32_t gguf_array_depth_max = 1;           // published files nest no arrays; more is an attack on the stack
 inline constexpr std::uint64_t gguf_tensors_max = 1u << 20;        // far above any model; a corrupt count must not allocate
 inline constexpr std::uint64_t gguf_keys_max = 1u << 20;           // likewise
 inline constexpr std::uint32_t tensor_dimensions_max = 4;          // the format's own limit
@@ -24,6 +23,7 @@ inline constexpr std::size_t message_bytes_max = 16u << 20;  // a frame on the b
 inline constexpr std::uint32_t stop_strings_max = 16;        // as in the OpenAI-style API, with room
 inline constexpr std::size_t stop_bytes_max = 1024;          // of one stop string: it bounds the text held back while streaming
 inline constexpr std::uint32_t in_flight_max = 1024;         // requests the gateway has open; beyond it answers busy
+inline constexpr std::uint32_t sessions_open_max = 512;  // of those, generate requests: the others keep room to lend and to ask
 inline constexpr std::uint32_t replies_remembered = 1024;    // ids whose answer is given again, not done again
 
 // --- waits between actors. A window of a large model on slow memory stays below a second; these only catch a bug or a lost card.

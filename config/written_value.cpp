@@ -21,6 +21,19 @@ std::optional<Alternative> held(const Variant& value) {
   return found ? std::optional<Alternative>(*found) : std::nullopt;
 }
 
+std::string_view without_spaces(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// What stands between an opening and a closing character, or the text as it is.
+std::string_view unwrapped(std::string_view text, char open, char close) {
+  text = without_spaces(text);
+  const bool wrapped = text.size() >= 2 && text.front() == open && text.back() == close;
+  return wrapped ? text.substr(1, text.size() - 2) : text;
+}
+
 }  // namespace
 
 std::optional<bool> written_value::flag() const {
@@ -43,23 +56,6 @@ std::optional<double> written_value::number() const {
 std::optional<std::string> written_value::text() const {
   return is_bare() ? std::optional<std::string>(as_written_) : held<std::string>(value_);
 }
-
-namespace {
-
-std::string_view without_spaces(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-// What stands between an opening and a closing character, or the text as it is.
-std::string_view unwrapped(std::string_view text, char open, char close) {
-  text = without_spaces(text);
-  const bool wrapped = text.size() >= 2 && text.front() == open && text.back() == close;
-  return wrapped ? text.substr(1, text.size() - 2) : text;
-}
-
-}  // namespace
 
 written_value::list written_value::items() const {
   if (const auto* several = std::get_if<list>(&value_)) return *several;

@@ -44,6 +44,23 @@ bus::status_report measured(bus::status_report report, std::chrono::steady_clock
   return report;
 }
 
+// What can be set but is not served by this version is refused rather than ignored, above all what is about access.
+result<void> refuse_unserved(const settings& from) {
+  const settings defaults;
+  const std::pair<const char*, bool> unserved[] = {{"bus.curve_keys", from.bus.curve_keys != defaults.bus.curve_keys},
+                                                   {"bus.events", from.bus.events != defaults.bus.events},
+                                                   {"http", !(from.http == defaults.http)},
+                                                   {"journal", from.journal != defaults.journal},
+                                                   {"profile", from.profile != defaults.profile},
+                                                   {"state_dir", from.state_dir != defaults.state_dir},
+                                                   {"auto_yield", from.auto_yield != defaults.auto_yield},
+                                                   {"min_free_vram_mib", from.min_free_vram_mib != defaults.min_free_vram_mib}};
+  for (const auto& [key, is_set] : unserved) {
+    if (is_set) return fail(errc::bad_value, "setting `" + std::string(key) + "`: this version does not serve it yet; leave it at its default");
+  }
+  return {};
+}
+
 }  // namespace
 
 // Handles must be gone before the system is, or its destructor waits for ever; members die in the reverse of this order.
@@ -55,6 +72,7 @@ class engine::cast {
   result<void> load_cards();
   void stop();
   const actors::gateway_actor& gateway() const noexcept { return gateway_; }
+  const std::vector<bus::card_report>& loaded() const noexcept { return loaded_; }
 
  private:
   void spawn_cards(const engine& of);
@@ -66,6 +84,7 @@ class engine::cast {
   actors::ledger_actor ledger_;
   actors::scheduler_actor scheduler_;
   actors::gateway_actor gateway_;
+  std::vector<bus::card_report> loaded_;  // what each card held when it was ready
   bool stopped_ = false;
 };
 
@@ -99,7 +118,7 @@ result<void> engine::cast::load_cards() {
   std::optional<error> failure;
   for (const auto& card : cards_) {
     self->request(card, caf::infinite, actors::load_atom::value)
-        .receive([](const bus::card_info&) {}, [&](const caf::error& why) { failure = actors::from_caf(why); });
+        .receive([&](const bus::card_info& info) { loaded_.push_back(info.report); }, [&](const caf::error& why) { failure = actors::from_caf(why); });
     if (failure) return fail(*failure);
   }
   return {};
@@ -125,6 +144,7 @@ engine::~engine() = default;
 
 result<std::unique_ptr<engine>> engine::start(const engine_options& options, reply_sink sink) {
   std::unique_ptr<engine> started(new engine);
+  if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
   started->cast_ = std::make_unique<cast>(*started, options.from, std::move(sink));
@@ -133,6 +153,8 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
 }
 
 void engine::stop() { cast_->stop(); }
+
+const std::vector<bus::card_report>& engine::loaded() const noexcept { return cast_->loaded(); }
 
 void engine::submit(const bus::client_id& client, const bus::request& asked) {
   caf::anon_send(cast_->gateway(), actors::frame_atom::value, client, asked);
@@ -168,6 +190,10 @@ result<void> engine::plan_cards(const engine_options& options) {
   }
   const auto ranges = split_layers(weights_->dims().n_layers, chosen.size(), from.layers);
   if (!ranges) return fail(ranges.error());
+  if (from.vram_reserve_mib.size() > 1 && from.vram_reserve_mib.size() != chosen.size()) {
+    return fail(errc::bad_value, "setting `vram_reserve_mib`: " + std::to_string(from.vram_reserve_mib.size()) + " numbers for " +
+                                     std::to_string(chosen.size()) + " card(s); give one for all, or one a card");
+  }
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     if (chosen[i].kind != card_kind::host) {
       return fail(errc::refused, "setting `cards`: \"cuda:" + std::to_string(chosen[i].gpu) + "\" cannot be used, this build has host cards only; use \"host\"");

@@ -47,6 +47,7 @@ class engine {
   unsigned n_threads() const noexcept { return pool_->n_threads(); }
   const std::vector<actors::card_options>& cards() const noexcept { return card_options_; }
   std::uint32_t context() const noexcept { return context_; }
+  const std::vector<bus::card_report>& loaded() const noexcept;  // what each card held when it was ready
 
  private:
   class cast;  // the actors and their system; apart, so that only one file here sees CAF

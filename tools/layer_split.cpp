@@ -1,4 +1,5 @@
 #include "tools/layer_split.hpp"
+#include <algorithm>
 #include <string>
 
 namespace ebb::tools {
@@ -10,9 +11,8 @@ result<std::vector<layer_range>> split_layers(std::uint32_t n_layers, std::size_
   }
   std::vector<std::uint32_t> begins(first_layers.begin(), first_layers.end());
   if (begins.empty()) {
-    for (std::size_t card = 0; card < n_cards; ++card) {
-      begins.push_back(static_cast<std::uint32_t>((card * n_layers + n_cards - 1) / n_cards));
-    }
+    const auto cards = static_cast<std::uint32_t>(n_cards);
+    for (std::uint32_t card = 0; card < cards; ++card) begins.push_back(card * (n_layers / cards) + std::min(card, n_layers % cards));
   }
   std::vector<layer_range> ranges;
   for (std::size_t card = 0; card < begins.size(); ++card) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t chunks_max = 0xffff;       // what 16 bits of the cursor hold
 constexpr std::uint32_t chunks_per_thread = 2;     // more would cut the streams that the memory's prefetchers follow; one would make
-                                                   // everybody wait for the slowest thread (docs/PERFORMANCE.md has the figures)
+                                                   // everybody wait for the slowest thread
 constexpr unsigned spins_before_sleep = 4000;      // about 100 us, longer than the serial parts between two regions of a window
 constexpr unsigned spins_before_yield = 20000;     // longer than a chunk takes: whoever yields on a busy machine loses milliseconds
 

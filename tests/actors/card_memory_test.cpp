@@ -117,6 +117,8 @@ TEST_CASE("a segment that was unmapped comes back with what was in it") {
   REQUIRE(memory.remap(1));
   memory.set_slots_usable(5);
   CHECK(memory.consistent());
+  const model::extent gate = test::demo().weights->experts().at({2, 9}, model::matrix::gate);
+  CHECK(std::memcmp(memory.arena().base() + memory.slots().offset_of(slot_id{4}), gate.data, gate.size_bytes) == 0);
   memory.set_slots_usable(2);
   REQUIRE(memory.unmap(1));
   memory.release(1);

@@ -137,13 +137,13 @@ TEST_CASE("ebbd refuses bad arguments and settings, and says what keeps it from 
   bus::test::temporary_folder folder;
   const std::string listen = "bus.listen=ipc://" + (folder / "commands").string();
   const outcome no_file = run_program({EBBD_PROGRAM, "no_such_file.gguf", "--set", listen});
-  CHECK(no_file.code == exit_failed);
+  CHECK(no_file.code == exit_usage);
   CHECK_THAT(no_file.err, Catch::Contains("no_such_file.gguf") && Catch::Contains("[file_unreadable]"));
   const outcome cuda = run_program({EBBD_PROGRAM, demo_model, "--set", listen, "--set", "cards=cuda:0"});
   CHECK(cuda.code == exit_failed);
   CHECK_THAT(cuda.err, Catch::Contains("\"cuda:0\" cannot be used") && Catch::Contains("[refused]"));
   const outcome isa = run_program({EBBD_PROGRAM, demo_model, "--set", listen}, {{"EBB_ISA", "sse9"}});
-  CHECK(isa.code == exit_failed);
+  CHECK(isa.code == exit_usage);
   CHECK_THAT(isa.err, Catch::Contains("EBB_ISA is \"sse9\""));
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("ebb vram prints what each card holds, and - is the reserve of the sta
   CHECK_THAT(one.out, Catch::StartsWith("card 1  reserve 5 MiB  free ") && Catch::Contains("  took "));
   CHECK_THAT(one.out, !Catch::Contains("SHORT"));
   const outcome beyond = daemon.asked({"vram", "100000"});
-  CHECK(beyond.code == exit_ok);
+  CHECK(beyond.code == exit_failed);
   CHECK_THAT(beyond.out, Catch::StartsWith("card 0  reserve 100000 MiB") && Catch::Contains("\ncard 1  reserve 100000 MiB") &&
                              Catch::Contains("SHORT by ") && Catch::Contains("at its floor"));
   CHECK_THAT(daemon.asked({"vram", "-", "0"}).out, Catch::StartsWith("card 0  reserve 0 MiB  free 0.0 MiB  experts 96 of 96  "));
@@ -296,7 +296,7 @@ TEST_CASE("ebb inspect --json is JSON even where the file's own name is no UTF-8
   CHECK_THAT(seen["name"].get<std::string>(), Catch::StartsWith("\xef\xbf\xbdhapbook"));
 }
 
-TEST_CASE("ebb logits writes what an exact program computes, up to the rounding of activations to 8 bits") {
+TEST_CASE("ebb logits writes what an exact program computes, up to the rounding of activations") {
   bus::test::temporary_folder folder;
   const std::string golden = std::string(EBB_TEST_DATA) + "/chapbook-q4_k_m";
   const json prompt = json::parse(content_of(golden + "/reference.json"))["prompts"][0];
@@ -319,8 +319,8 @@ TEST_CASE("ebb logits writes what an exact program computes, up to the rounding 
     error_max = std::max(error_max, difference);
     error_sum += difference;
   }
-  CHECK(error_max < 0.1);  // measured: 0.060, where logits span -17 to 13
-  CHECK(error_sum / static_cast<double>(exact.size()) < 0.02);
+  CHECK(error_max < 0.07);  // 0.060; logits span -17 to 13, and the rows before the output matrix have 8 bits
+  CHECK(error_sum / static_cast<double>(exact.size()) < 0.01);
 }
 
 TEST_CASE("ebb logits refuses ids and files that it cannot use") {
@@ -335,7 +335,7 @@ TEST_CASE("ebb logits refuses ids and files that it cannot use") {
   check_usage_error(with_ids("[40, \"a\"]"), "holds \"a\"");
   check_usage_error(with_ids("[40, -1]"), "holds -1");
   check_usage_error(with_ids("[40, 4096]"), "4096");
-  CHECK(with_ids("[40]", "no_such_folder/logits.f32").code == exit_failed);
+  CHECK(with_ids("[40]", "no_such_folder/logits.f32").code == exit_usage);
   CHECK(with_ids("[40]").code == exit_ok);
   check_usage_error(ebb_runs({"logits", demo_model, "--ids", "/no/such/ids.json", "--out", "/tmp/never"}), "/no/such/ids.json");
 }
@@ -423,7 +423,7 @@ TEST_CASE("in the middle of an answer ebb vram takes a card's segments out of th
   const double regrown_mib = daemon.rss_anon_mib();
   CHECK(json::parse(daemon.asked({"status", "--json"}).out)["sessions"] == 1);
 
-  REQUIRE(shrunk.code == exit_ok);
+  REQUIRE(shrunk.code == exit_failed);
   REQUIRE(regrown.code == exit_ok);
   const double cache_shrunk_mib = json::parse(shrunk.out)["cards"][0]["expert_cache_mib"].get<double>();
   const double cache_regrown_mib = json::parse(regrown.out)["cards"][0]["expert_cache_mib"].get<double>();

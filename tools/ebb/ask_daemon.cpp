@@ -1,10 +1,12 @@
 // tools/ebb/ask_daemon.cpp: the commands that ask a running daemon: generate, vram, status.
 #include "bus/endpoint.hpp"
+#include "bus/utf8.hpp"
 #include "config/limits.hpp"
 #include "tools/connection.hpp"
 #include "tools/ebb/streaming.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/to_json.hpp"
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -62,6 +64,9 @@ void print_status(const bus::status_report& now, const bus::cards_report& cards)
 }  // namespace
 
 int generate(const daemon_choice& daemon, const generate_options& options) {
+  if (bus::first_invalid_utf8(options.asked.prompt)) {
+    return report_error({errc::bad_value, "the prompt is no UTF-8, which the bus carries; `ebb run` takes any bytes"});
+  }
   auto reached = reach(daemon);
   if (!reached) return report_no_daemon(reached.error());
   return stream_answer(**reached, options);
@@ -74,9 +79,11 @@ int vram(const daemon_choice& daemon, const vram_options& options) {
   if (!reached) return report_no_daemon(reached.error());
   const auto reply = ask(**reached, bus::vram{*reserve, options.device}, limits::resize_timeout);
   if (!reply) return report_error(reply.error());
+  const auto& report = std::get<bus::vram_report>(reply->body);
   if (options.json) std::cout << to_line(to_json(*reply)) << std::endl;
-  else print_vram(std::get<bus::vram_report>(reply->body));
-  return exit_ok;
+  else print_vram(report);
+  const bool is_short = std::any_of(report.cards.begin(), report.cards.end(), [](const auto& card) { return card.short_mib > 0; });
+  return is_short ? exit_failed : exit_ok;  // what looks like success to a script must be one
 }
 
 int status(const daemon_choice& daemon, bool json) {

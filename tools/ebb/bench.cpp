@@ -13,6 +13,7 @@ namespace ebb::tools {
 namespace {
 
 constexpr std::chrono::minutes answer_timeout{30};
+constexpr std::uint32_t prompt_ids = 8;  // before a decode
 
 struct spread {
   double min, median, max;
@@ -67,7 +68,7 @@ result<measurement> measure(local_connection& local, const bench_options& option
   for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) {  // the first run warms up and does not count
     auto prompt = answer(local, prompt_of(options.prompt_tokens, n_vocab), 1);
     if (!prompt) return fail(prompt.error());
-    auto decode = answer(local, prompt_of(8, n_vocab), options.tokens);
+    auto decode = answer(local, prompt_of(prompt_ids, n_vocab), options.tokens);
     if (!decode) return fail(decode.error());
     if (repeat == 0) continue;
     all.prompt_tokens_per_s.push_back(static_cast<double>(prompt->prompt_tokens) / prompt->prompt_ms * 1000);
@@ -83,6 +84,9 @@ int bench(const bench_options& options) {
   auto local = start_local(options.engine);
   if (!local) return report_error(local.error());
   const engine& engine = (*local)->engine();
+  if (options.prompt_tokens >= engine.context() || options.tokens + prompt_ids >= engine.context()) {
+    return report_error({errc::bad_value, "the context of " + std::to_string(engine.context()) + " tokens is too small for this; lower --tokens or --prompt-tokens"});
+  }
   const auto measured = measure(**local, options);
   if (!measured) return report_error(measured.error());
   const spread prompt = spread_of(measured->prompt_tokens_per_s);

@@ -1,15 +1,25 @@
 // tools/ebb/main.cpp: the command line of `ebb`.
+#include "config/nearest.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/version.hpp"
 #include <CLI/CLI.hpp>
+#include <iostream>
 
 namespace {
 
 using namespace ebb::tools;
 
 constexpr const char* exit_codes =
-    "Exit codes: 0 success, 1 the command failed (verify: a hash differs), 2 bad arguments, settings or files, 3 no daemon answers.";
+    "Exit codes: 0 success, 1 the command failed (verify: a hash differs; vram: short of what was asked), 2 bad arguments, settings or files, 3 no daemon answers.";
+
+// CLI11 lets -1 wrap around in an unsigned number.
+const CLI::Validator whole(
+    [](std::string& text) {
+      const bool digits = !text.empty() && text.size() <= 19 && text.find_first_not_of("0123456789") == std::string::npos;
+      return digits ? std::string() : "\"" + text + "\" is no whole number of at most 19 digits";
+    },
+    "WHOLE");
 
 std::string examples(const std::string& lines) { return "Examples:\n" + lines + exit_codes; }
 
@@ -30,18 +40,37 @@ void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, 
 void add_generate(CLI::App& command, generate_options& options) {
   auto& asked = options.asked;
   command.add_option("-p,--prompt", asked.prompt, "text to go on from")->required();
-  command.add_option("-n,--max-tokens", asked.max_tokens, "the most tokens to generate")->check(CLI::Range(1u, 1u << 30))->capture_default_str();
+  command.add_option("-n,--max-tokens", asked.max_tokens, "the most tokens to generate (default: the setting sampling.max_tokens)")->check(CLI::Range(1u, 1u << 30));
   command.add_option("--temperature", asked.temperature, "0: always the likeliest token");
   command.add_option("--top-k", asked.top_k, "the k likeliest tokens; 0: no limit");
   command.add_option("--top-p", asked.top_p, "the likeliest tokens that sum to p; 1: no limit");
   command.add_option("--min-p", asked.min_p, "tokens at least p times as likely as the likeliest; 0: no limit");
   command.add_option("--repeat-penalty", asked.repeat_penalty, "1: none");
   command.add_option("--repeat-last-n", asked.repeat_last_n, "tokens that the penalty looks back");
-  command.add_option("--seed", asked.seed, "the same seed, the same answer");
+  command.add_option("--seed", asked.seed, "the same seed, the same answer")->check(whole);
   command.add_option("--stop", asked.stop, "end before this text; may be repeated")->allow_extra_args(false);
   command.add_flag("--ignore-eos", asked.ignore_eos, "go on behind the end of the text");
   command.add_flag("--hash", asked.hash, "print the hash of every logit (XXH3-128)");
   add_json(command, options.json);
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
+bool knows(const CLI::App& app, const std::string& command) {
+  const auto names = names_of(app);
+  return std::find(names.begin(), names.end(), command) != names.end();
+}
+
+// CLI11 itself would only say that a subcommand is missing.
+int refuse_command(const CLI::App& app, const std::string& command) {
+  const auto names = names_of(app);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  std::cerr << "ebb: no command \"" << command << "\"" << ebb::did_you_mean(command, known) << "; `ebb --help` lists them\n";
+  return exit_usage;
 }
 
 }  // namespace
@@ -94,7 +123,7 @@ int main(int argc, char** argv) {
   inspect_options inspect_given;
   auto* inspect_command = app.add_subcommand("inspect", "what a model file holds, and what of it fits in memory");
   inspect_command->add_option("model", inspect_given.model, "GGUF file (the first one of a sharded model)")->required();
-  inspect_command->add_option("--mib", inspect_given.mib, "say how many experts fit in so many MiB; may be repeated")->allow_extra_args(false);
+  inspect_command->add_option("--mib", inspect_given.mib, "say how many experts fit in so many MiB; may be repeated")->check(whole)->allow_extra_args(false);
   inspect_command->add_flag("--keys", inspect_given.keys, "print every key of the file");
   add_json(*inspect_command, inspect_given.json);
   inspect_command->footer(examples("  ebb inspect model/demo/chapbook-q4_k_m.gguf --mib 8\n"));
@@ -113,7 +142,7 @@ int main(int argc, char** argv) {
   auto* verify_command = app.add_subcommand("verify", "prove on this machine that lending memory changes no bit of an answer");
   add_engine(*verify_command, verify_given.engine);
   verify_command->add_option("--resizes", verify_given.resizes, "random vram commands while it answers")->capture_default_str();
-  verify_command->add_option("--seed", verify_given.seed, "of the random commands")->capture_default_str();
+  verify_command->add_option("--seed", verify_given.seed, "of the random commands")->check(whole)->capture_default_str();
   verify_command->add_option("-n,--tokens", verify_given.tokens, "length of the conversation")->check(CLI::Range(1u, 1u << 20))->capture_default_str();
   verify_command->add_option("-p,--prompt", verify_given.prompt, "what it begins with");
   add_json(*verify_command, verify_given.json);
@@ -130,10 +159,13 @@ int main(int argc, char** argv) {
   bench_command->footer(examples("  ebb bench model/demo/chapbook-q4_k_m.gguf --threads 2\n"));
   bench_command->callback([&] { code = bench(bench_given); });
 
+  if (argc > 1 && argv[1][0] != '-' && !knows(app, argv[1])) return refuse_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& stop) {
     return app.exit(stop) == 0 ? exit_ok : exit_usage;
+  } catch (const std::exception& unforeseen) {
+    return report_error({ebb::errc::internal, unforeseen.what()});
   }
   return code;
 }

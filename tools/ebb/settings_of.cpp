@@ -8,10 +8,7 @@ result<settings> settings_of(const engine_choice& engine) {
   if (!from) return from;
   from->model = engine.model;
   if (engine.threads > 0) from->threads = engine.threads;
-  if (engine.cards > 0) {
-    from->cards.assign(engine.cards, card_choice{});
-    from->layers.clear();
-  }
+  if (engine.cards > 0) from->cards.assign(engine.cards, card_choice{});
   return from;
 }
 

@@ -33,9 +33,18 @@ result<settings> read_settings(const arguments& given) {
   return from;
 }
 
-int report(const error& why, int code) {
+int report(const error& why) {
   std::cerr << "ebbd: " << why.text << " [" << to_string(why.code) << "]\n";
-  return code;
+  return tools::exit_code_of(why.code);
+}
+
+// A start at a reserve that leaves no room is no error, since the CPU computes what is not in a cache; but it is said.
+void warn_of_short(const tools::engine& engine) {
+  for (const bus::card_report& card : engine.loaded()) {
+    if (card.short_mib == 0) continue;
+    std::cerr << "ebbd: card " << card.device << " has no room for a cache: its reserve of " << card.reserve_mib << " MiB is short by "
+              << card.short_mib << " MiB\n";
+  }
 }
 
 // Blocks the signals in every thread to come, so that only wait_for_signal takes them.
@@ -51,15 +60,16 @@ sigset_t block_signals() {
 int serve(const arguments& given) {
   const sigset_t stops = block_signals();
   auto from = read_settings(given);
-  if (!from) return report(from.error(), tools::exit_usage);
+  if (!from) return report(from.error());
   const char* isa = std::getenv("EBB_ISA");
   auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}});
-  if (!started) return report(started.error(), tools::exit_failed);
+  if (!started) return report(started.error());
   const auto& daemon = **started;
   std::cout << "ebbd ready: " << from->model << " on " << daemon.engine().cards().size() << " card(s), " << daemon.engine().n_threads()
             << " thread(s), " << kernels::cpu::to_string(daemon.engine().isa()) << "; listening at";
   for (const auto& endpoint : daemon.endpoints()) std::cout << ' ' << endpoint;
   std::cout << std::endl;
+  warn_of_short(daemon.engine());
   int signal = 0;
   sigwait(&stops, &signal);
   std::cout << "ebbd stopping: " << (signal == SIGTERM ? "SIGTERM" : "SIGINT") << std::endl;
@@ -81,5 +91,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& stop) {
     return app.exit(stop) == 0 ? tools::exit_ok : tools::exit_usage;
   }
-  return serve(given);
+  try {
+    return serve(given);
+  } catch (const std::exception& unforeseen) {
+    std::cerr << "ebbd: " << unforeseen.what() << " [internal]\n";
+    return tools::exit_failed;
+  }
 }

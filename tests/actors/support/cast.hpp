@@ -1,0 +1,183 @@
+// tests/actors/support/cast.hpp: all actors of a daemon around real cards with the demo model, on CAF's testing scheduler.
+//
+// Everything runs on the test's thread, one message of one actor at a time, in the order of arrival or in one drawn from a seed.
+// Time stands still but for what the test says, and no timeout ever fires: what is not answered is a finding.
+#pragma once
+#include "actors/card_actor.hpp"
+#include "actors/gateway_actor.hpp"
+#include "actors/ledger_actor.hpp"
+#include "actors/residency_actor.hpp"
+#include "actors/scheduler_actor.hpp"
+#include "demo.hpp"
+#include <caf/scheduler/test_coordinator.hpp>
+#include <algorithm>
+#include <functional>
+#include <random>
+
+namespace ebb::actors::test {
+
+struct cast_options {
+  std::vector<std::uint32_t> first_layers = {0};  // of each card
+  std::uint32_t places = 4;
+  std::uint32_t repeat_max = 8;
+  bool elastic = true;
+  bool load = true;
+  std::chrono::milliseconds tick{0};  // that pass with each look at the clock; 5 make a step of a resize four units long
+};
+
+// A reply on its way to a client.
+struct said {
+  bus::client_id to;
+  bus::reply what;
+  bool text;
+};
+
+class cast {
+ public:
+  explicit cast(const cast_options& options = {}) : options_(options) {
+    residency = system_.spawn(residency_behavior);
+    for (std::uint32_t number = 0; number < options.first_layers.size(); ++number) spawn_card(number);
+    ledger = system_.spawn(ledger_behavior, cards, std::vector<std::uint32_t>(cards.size(), 0));
+    scheduler = system_.spawn(scheduler_behavior, cards, scheduler_options{options.places, options.repeat_max, clock()});
+    gateway_options door;
+    door.about.version = "test";
+    door.orders = std::make_shared<const order_maker>(demo().vocabulary, sampling_settings{}, context);
+    door.sink = [this](const bus::client_id& to, const bus::reply& what, bool text) { replies.push_back({to, what, text}); };
+    door.measure = [](bus::status_report report) {
+      report.uptime_s = 12;
+      return report;
+    };
+    gateway = system_.spawn(gateway_behavior, scheduler, ledger, cards, std::move(door));
+    if (options.load) load_cards();
+  }
+
+  // A handle that outlives the system hangs it; so does an actor that does not end.
+  ~cast() {
+    end(gateway);
+    end(scheduler);
+    end(ledger);
+    for (card_actor& each : cards) end(each);
+    end(residency);
+    run();
+  }
+  cast(const cast&) = delete;
+  cast& operator=(const cast&) = delete;
+
+  static constexpr std::uint32_t context = 256;
+
+  clock_fn clock() {
+    return [this] { return now_ += options_.tick; };
+  }
+
+  // --- as a client
+  void send(const bus::client_id& client, bus::request what) { caf::anon_send(gateway, frame_atom::value, client, std::move(what)); }
+  void leave(const bus::client_id& client) { caf::anon_send(gateway, gone_atom::value, client); }
+
+  // --- running
+  void draw_jobs_from(unsigned seed) { random_.emplace(seed); }
+
+  bool run_once() {
+    auto& jobs = coordinator().jobs;
+    if (random_ && !jobs.empty()) std::swap(jobs.front(), jobs[(*random_)() % jobs.size()]);
+    const auto next = jobs.empty() ? nullptr : jobs.front();
+    const bool ran = coordinator().try_run_once();
+    // The coordinator puts an actor that has more to do back in front, so a card that repeats would run on before anybody else.
+    if (jobs.size() > 1 && jobs.front() == next) std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
+    return ran;
+  }
+
+  // Until nobody has anything to do; a bound catches actors that keep each other busy for ever.
+  void run() {
+    for (int jobs = 0; jobs < jobs_max; ++jobs) {
+      if (!run_once()) return;
+    }
+    FAIL("the actors do not come to rest");
+  }
+
+  void run_until(const std::function<bool()>& reached) {
+    for (int jobs = 0; jobs < jobs_max; ++jobs) {
+      if (reached()) return;
+      if (!run_once()) FAIL("the actors came to rest before it was reached");
+    }
+    FAIL("the actors do not come to rest");
+  }
+
+  // Messages of this actor alone.
+  template <class Handle>
+  void run_only(const Handle& whom) {
+    while (coordinator().prioritize(whom)) coordinator().try_run_once();
+  }
+
+  // Asks an actor, runs, and gives its answer.
+  template <class Answer, class Handle, class... Arguments>
+  result<Answer> ask(const Handle& whom, Arguments... what) {
+    auto pending = self_->request(whom, caf::infinite, std::move(what)...);
+    run();
+    return receive<Answer>(std::move(pending));
+  }
+
+  // Of a request made before, which must have been answered by now.
+  template <class Answer, class Pending>
+  result<Answer> receive(Pending pending) {
+    if (self_->mailbox().empty()) FAIL("no answer");
+    result<Answer> outcome = fail(errc::internal, "no answer");
+    pending.receive([&](const Answer& answer) { outcome = answer; }, [&](const caf::error& why) { outcome = fail(from_caf(why)); });
+    return outcome;
+  }
+
+  // An actor dies, as when its device fails.
+  template <class Handle>
+  void end(const Handle& whom) {
+    caf::anon_send_exit(whom, caf::exit_reason::user_shutdown);
+  }
+
+  caf::scoped_actor& self() { return self_; }
+  caf::actor_system& system() { return system_; }
+
+ private:
+  static constexpr int jobs_max = 200'000;
+
+  static caf::actor_system_config& config_for_tests(caf::actor_system_config& config) {
+    config.set("scheduler.policy", caf::atom("testing"));
+    return config;
+  }
+
+  caf::scheduler::test_coordinator& coordinator() { return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler()); }
+
+  void spawn_card(std::uint32_t number) {
+    card_options of = whole_card();
+    of.card = {number};
+    of.layer_begin = options_.first_layers[number];
+    if (number + 1 < options_.first_layers.size()) of.layer_end = options_.first_layers[number + 1];
+    of.n_sessions = options_.places;
+    of.context = context;
+    of.elastic = options_.elastic;
+    card_factory make = [this, of] { return card::make(demo().weights, demo().vocabulary, of, fastest_ops(), one_thread(), clock()); };
+    cards.push_back(system_.spawn(card_behavior, std::move(make), residency));
+  }
+
+  void load_cards() {
+    for (const card_actor& each : cards) {
+      const auto loaded = ask<bus::card_info>(each, load_atom::value);
+      REQUIRE(loaded);
+      REQUIRE(loaded->resident);
+    }
+  }
+
+  cast_options options_;
+  time_point now_{std::chrono::hours(1)};
+  std::optional<std::mt19937> random_;
+  caf::actor_system_config config_;
+  caf::actor_system system_{config_for_tests(config_)};
+  caf::scoped_actor self_{system_};
+
+ public:
+  residency_actor residency;
+  std::vector<card_actor> cards;
+  ledger_actor ledger;
+  scheduler_actor scheduler;
+  gateway_actor gateway;
+  std::vector<said> replies;
+};
+
+}  // namespace ebb::actors::test
