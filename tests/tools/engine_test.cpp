@@ -123,6 +123,15 @@ TEST_CASE("the setting `context` bounds a session: answers end there, and longer
   CHECK(code_of(*local, asked) == errc::none);
 }
 
+TEST_CASE("a request that says nothing of its length has that of the settings") {
+  engine_options options = demo_on(1);
+  options.from.sampling.max_tokens = 5;
+  const auto local = started(options);
+  auto asked = greedy(1);
+  asked.max_tokens.reset();
+  CHECK(answer_of<bus::done>(*local, asked).generated_tokens == 5);
+}
+
 TEST_CASE("with `vram_elastic` off a vram command is refused and the cache keeps its size") {
   engine_options options = demo_on(1);
   options.from.vram_elastic = false;
@@ -189,6 +198,14 @@ TEST_CASE("an engine does not start with settings that do not fit the model or t
   options = demo_on(2);
   options.from.layers = {0, 6};
   check_start_fails(options, errc::bad_value, "setting `layers`");
+
+  options = demo_on(2);
+  options.from.vram_reserve_mib = {1, 2, 3};
+  check_start_fails(options, errc::bad_value, "setting `vram_reserve_mib`: 3 numbers for 2 card(s)");
+
+  options = demo_on(1);
+  options.from.journal = "journal.bin";  // known, but not served yet: refused rather than ignored
+  check_start_fails(options, errc::bad_value, "setting `journal`");
 
   options = demo_on(1);
   options.from.vram_segment_bytes = 1000;  // no whole number of pages; noticed by the card itself
