@@ -59,16 +59,6 @@ void step_resize(card_pointer self) {
   self->send(self, step_atom::value);
 }
 
-// Whoever waits for an answer is told that there will be none: CAF says nothing of a promise that dies.
-void end_with(card_pointer self, const caf::error& reason) {
-  card_state& state = self->state;
-  const caf::error lost = to_caf(error{errc::card_lost, "the card has ended; restart the daemon to use it again"});
-  if (auto running = std::exchange(state.running, std::nullopt)) running->promise.deliver(lost);
-  if (auto promise = std::exchange(state.resizing, std::nullopt)) promise->deliver(lost);
-  if (auto promise = std::exchange(state.loading, std::nullopt)) promise->deliver(lost);
-  self->quit(reason);
-}
-
 caf::error not_loaded() { return to_caf(error{errc::not_loaded, "the card has not taken its device yet"}); }
 
 }  // namespace
@@ -82,7 +72,6 @@ card_state::~card_state() {
 
 card_actor::behavior_type card_behavior(card_pointer self, card_factory make, residency_actor residency) {
   self->state.residency = std::move(residency);
-  self->set_exit_handler([self](const caf::exit_msg& message) { end_with(self, message.reason); });
   return {
       [self, make = std::move(make)](load_atom) -> caf::result<bus::card_info> {
         auto device = make();

@@ -1,7 +1,7 @@
 // actors/card_actor.hpp: the only writer of one device: its cache, its table, its keys and values.
 //
 //   message                  answer          errors
-//   load                     card_info       those of card::make and of the arena; the actor ends
+//   load                     card_info       those of card::make and of the arena; it may be sent again
 //   open, session_opening    none            those of model::completion::make
 //   close, session, place    -
 //   cancel, session_id       picked_token    unknown_session: it has ended
@@ -18,8 +18,8 @@
 // Owns:    a card, a plain class that knows no CAF.
 // Thread:  detached in the daemon; the caller chooses. The card is made and dies on it.
 #pragma once
-#include "actors/caf.hpp"
 #include "actors/batcher.hpp"
+#include "actors/caf.hpp"
 #include "actors/card.hpp"
 #include "actors/card_handle.hpp"
 #include "actors/residency_actor.hpp"

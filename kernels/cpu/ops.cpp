@@ -3,16 +3,27 @@
 #include "kernels/cpu/implementations.hpp"
 #include <algorithm>
 #include <string>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace ebb::kernels::cpu {
 namespace {
 
 constexpr isa every_isa[] = {isa::scalar, isa::avx2, isa::avx512};  // slowest first
 
+#if defined(__x86_64__)
+// Half conversions: CPUID leaf 1, bit 29 of ecx. Not every compiler's __builtin_cpu_supports knows the name.
+bool has_f16c() noexcept {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx >> 29 & 1) != 0;
+}
+#endif
+
 bool runs_here(isa which) noexcept {
   if (which == isa::scalar) return true;
 #if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   if (which == isa::avx2) return has_avx2;
   if (which == isa::avx512) {
     return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
