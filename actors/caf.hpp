@@ -23,6 +23,7 @@ using step_atom = caf::atom_constant<caf::atom("step")>;      // to itself: go o
 using changed_atom = caf::atom_constant<caf::atom("changed")>;  // experts came or went
 using adopt_atom = caf::atom_constant<caf::atom("adopt")>;    // a fast path for a version
 using info_atom = caf::atom_constant<caf::atom("info")>;
+using order_atom = caf::atom_constant<caf::atom("order")>;    // from a request to tokens and settings
 using submit_atom = caf::atom_constant<caf::atom("submit")>;
 using token_atom = caf::atom_constant<caf::atom("token")>;
 using end_atom = caf::atom_constant<caf::atom("end")>;
@@ -59,6 +60,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::session_token)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::session_end)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::scheduler_state)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const ebb::actors::session_order>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::generate)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::card_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::card_info)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::vram)

@@ -24,17 +24,39 @@ void finish(gateway_pointer self, const address& to, Body body) {
   self->state.options.sink(to.client, last, to.text);
 }
 
+std::size_t sessions_of(const gateway_state& state, const bus::client_id& client) {
+  return static_cast<std::size_t>(
+      std::count_if(state.sessions.begin(), state.sessions.end(), [&](const auto& known) { return known.second.client == client; }));
+}
+
+void submit(gateway_pointer self, session_id session, const std::shared_ptr<const session_order>& order) {
+  auto& state = self->state;
+  const auto found = state.sessions.find(session);
+  if (found == state.sessions.end()) return;  // its client has left, or cancelled it
+  found->second.submitted = true;
+  self->send(state.scheduler, submit_atom::value, session_listener(gateway_actor(self)), session, order);
+}
+
+void take_end(gateway_pointer self, const session_end& last);
+
 void begin(gateway_pointer self, const address& to, const bus::generate& asked) {
   auto& state = self->state;
   if (state.sessions.size() >= limits::sessions_open_max) {
     const error busy{errc::busy, std::to_string(limits::sessions_open_max) + " answers are under way or wait already; try again when some have ended"};
     return finish(self, to, busy);
   }
-  auto order = state.options.orders->make(asked);
-  if (!order) return finish(self, to, order.error());
+  if (sessions_of(state, to.client) >= limits::sessions_of_client_max) {
+    const error busy{errc::busy, std::to_string(limits::sessions_of_client_max) + " answers for this client are under way or wait already; try again when some have ended"};
+    return finish(self, to, busy);
+  }
   const session_id session{++state.sessions_begun};
-  state.sessions.emplace(session, gateway_state::session{to.request, to.client, to.id, asked.stream, {}});
-  self->send(state.scheduler, submit_atom::value, session_listener(gateway_actor(self)), session, std::move(*order));
+  state.sessions.emplace(session, gateway_state::session{to.request, to.client, to.id, asked.stream, false, {}});
+  self->request(state.orders, limits::order_timeout, order_atom::value, asked)
+      .then([self, session](const std::shared_ptr<const session_order>& order) { submit(self, session, order); },
+            [self, session](caf::error& why) {
+              const error failure = from_caf(why);
+              take_end(self, {.session = session, .summary = {}, .failure = failure.code, .failure_text = failure.text});
+            });
 }
 
 void begin(gateway_pointer self, const address& to, const bus::cancel& asked) {
@@ -45,8 +67,11 @@ void begin(gateway_pointer self, const address& to, const bus::cancel& asked) {
   if (found == state.sessions.end()) {
     return finish(self, to, error{errc::unknown_session, "no generate with the id " + to_string(asked.target) + " is under way for this client"});
   }
-  self->send(state.scheduler, cancel_atom::value, found->first);
   finish(self, to, bus::cancelled{});
+  if (found->second.submitted) return self->send(state.scheduler, cancel_atom::value, found->first);
+  session_end before_it_began{.session = found->first, .summary = {}, .failure = errc::none, .failure_text = {}};
+  before_it_began.summary.finish = std::string(model::to_string(model::finish::cancelled));
+  take_end(self, before_it_began);
 }
 
 void begin(gateway_pointer self, const address& to, const bus::vram& asked) {
@@ -148,7 +173,7 @@ void client_left(gateway_pointer self, const bus::client_id& client) {
   std::erase_if(state.under_way, [&](const auto& known) { return known.second == client; });
   std::erase_if(state.sessions, [&](const auto& known) {
     if (known.second.client != client) return false;
-    self->send(state.scheduler, cancel_atom::value, known.first);
+    if (known.second.submitted) self->send(state.scheduler, cancel_atom::value, known.first);
     return true;
   });
 }
@@ -162,6 +187,7 @@ gateway_actor::behavior_type gateway_behavior(gateway_pointer self, scheduler_ac
   state.book.emplace(limits::in_flight_max, limits::replies_remembered);
   state.scheduler = std::move(scheduler);
   state.ledger = std::move(ledger);
+  state.orders = self->spawn<caf::linked>(order_behavior, state.options.orders);
   state.cards = std::move(cards);
   return {
       [self](token_atom, const session_token& token) { take_token(self, token); },

@@ -12,7 +12,7 @@
 #pragma once
 #include "actors/caf.hpp"
 #include "actors/ledger_actor.hpp"
-#include "actors/order_maker.hpp"
+#include "actors/order_actor.hpp"
 #include "actors/request_book.hpp"
 #include "actors/scheduler_actor.hpp"
 #include <functional>
@@ -40,6 +40,7 @@ struct gateway_state {
   std::optional<request_book> book;
   scheduler_actor scheduler;
   ledger_actor ledger;
+  order_actor orders;
   std::vector<card_actor> cards;
 
   // Requests under way by number, and whose they are; bounded by the book. A client that leaves takes its own with it.
@@ -51,6 +52,7 @@ struct gateway_state {
     bus::client_id client;
     bus::request_id id;
     bool stream = true;
+    bool submitted = false;  // until then its prompt is being made into tokens, and the scheduler does not know it
     std::string text;  // of the whole answer, for a client that does not stream and for a repeated id
   };
   std::unordered_map<session_id, session> sessions;

@@ -1,7 +1,6 @@
 #include "bus/client_socket.hpp"
 #include "bus/connection_monitor.hpp"
 #include "bus/endpoint.hpp"
-#include "bus/limits.hpp"
 #include "config/limits.hpp"
 #include <algorithm>
 #include <utility>

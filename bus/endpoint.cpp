@@ -1,5 +1,5 @@
 #include "bus/endpoint.hpp"
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
 #include <arpa/inet.h>
 #include <charconv>
 #include <cstdint>
@@ -21,7 +21,7 @@ bool is_port(std::string_view text) noexcept {
 
 tl::unexpected<error> bad_endpoint(std::string_view text, std::string_view what) {
   return fail(errc::bad_value,
-              "endpoint " + quoted(text) + " " + std::string(what) + "; write ipc:///absolute/path or tcp://127.0.0.1:PORT");
+              "endpoint " + in_quotes(text) + " " + std::string(what) + "; write ipc:///absolute/path or tcp://127.0.0.1:PORT");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #include "bus/field_reader.hpp"
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
 #include "config/nearest.hpp"
 #include <algorithm>
 
@@ -22,7 +22,7 @@ void field_reader::refuse_unknown_keys() {
   for (auto at = from_.begin(); at != from_.end(); ++at) {
     if (std::find(known_.begin(), known_.end(), at->key) == known_.end()) {
       const std::string guess = did_you_mean(at->key, known_);
-      wrong_ = error{errc::unknown_key, with_owner("there is no field " + quoted(at->key) +
+      wrong_ = error{errc::unknown_key, with_owner("there is no field " + in_quotes(at->key) +
                                                    (guess.empty() ? "; the fields are " + listed(known_) : guess))};
       return;
     }

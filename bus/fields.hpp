@@ -2,7 +2,6 @@
 //
 // The codec reads and writes by these lists and the text form prints by them, in this order; nothing else knows a key.
 #pragma once
-#include "bus/limits.hpp"
 #include "bus/messages.hpp"
 #include "config/limits.hpp"
 #include <cstdint>
@@ -59,7 +58,7 @@ inline constexpr auto fields_of<generate> = [] {
       field{"max_tokens", &generate::max_tokens, optional, range{1}},
       field{"temperature", &generate::temperature, optional, range{0}},
       field{"top_k", &generate::top_k, optional},
-      field{"top_p", &generate::top_p, optional, range{0, 1, true}},
+      field{"top_p", &generate::top_p, optional, range{0, 1}},
       field{"min_p", &generate::min_p, optional, range{0, 1}},
       field{"repeat_penalty", &generate::repeat_penalty, optional, range{.least = 0, .least_excluded = true}},
       field{"repeat_last_n", &generate::repeat_last_n, optional},

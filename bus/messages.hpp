@@ -29,7 +29,7 @@ struct generate {
   std::optional<std::uint32_t> max_tokens;      // >= 1
   std::optional<float> temperature;            // >= 0; 0 always takes the likeliest token
   std::optional<std::uint32_t> top_k;          // 0: no limit
-  std::optional<float> top_p;                  // in (0, 1]; 1: no limit
+  std::optional<float> top_p;                  // in [0, 1]; 0: the likeliest only, 1: no limit
   std::optional<float> min_p;                  // in [0, 1]; 0: no limit
   std::optional<float> repeat_penalty;         // > 0; 1: none
   std::optional<std::uint32_t> repeat_last_n;  // tokens looked back at; 0: none

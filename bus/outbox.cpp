@@ -1,5 +1,5 @@
 #include "bus/outbox.hpp"
-#include "bus/limits.hpp"
+#include "config/limits.hpp"
 #include "config/assert.hpp"
 #include <string>
 #include <sys/eventfd.h>

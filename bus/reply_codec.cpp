@@ -5,7 +5,7 @@
 #include "bus/field_reader.hpp"
 #include "bus/field_writer.hpp"
 #include "bus/text_form.hpp"
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
 #include "bus/wire.hpp"
 #include "config/limits.hpp"
 #include <string>
@@ -49,7 +49,7 @@ result<reply> read_reply(const wire::map& fields) {
     out.body = std::move(body);
   };
   if (!named_bodies::visit_named(name, read_body)) {
-    reader.refuse(errc::bad_value, "type " + quoted(name) + " is not known; this client is older than the daemon");
+    reader.refuse(errc::bad_value, "type " + in_quotes(name) + " is not known; this client is older than the daemon");
   }
   if (reader.wrong()) return fail(*reader.wrong());
   return out;

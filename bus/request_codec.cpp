@@ -5,7 +5,7 @@
 #include "bus/field_reader.hpp"
 #include "bus/field_writer.hpp"
 #include "bus/text_form.hpp"
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
 #include "bus/wire.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"
@@ -58,7 +58,7 @@ std::string no_such_command(std::string_view name) {
     guess = "; the commands are " + std::string(names.front());
     for (std::size_t index = 1; index < names.size(); ++index) guess.append(", ").append(names[index]);
   }
-  return "there is no command " + quoted(name) + guess;
+  return "there is no command " + in_quotes(name) + guess;
 }
 
 result<request> read_request(const wire::map& fields) {

@@ -4,7 +4,6 @@
 #include "bus/connection_monitor.hpp"
 #include "bus/endpoint.hpp"
 #include "bus/ipc_listener.hpp"
-#include "bus/limits.hpp"
 #include "bus/outbox.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"

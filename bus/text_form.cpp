@@ -1,7 +1,7 @@
 #include "bus/text_form.hpp"
 #include "bus/field_value.hpp"
 #include "bus/fields.hpp"
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
 #include "config/assert.hpp"
 #include "config/nearest.hpp"
 #include <algorithm>
@@ -52,13 +52,13 @@ std::optional<std::uint32_t> whole_number(std::string_view word) {
 
 tl::unexpected<error> not_a_number(std::string_view name, std::string_view or_else, std::string_view word) {
   return fail(errc::bad_value, "VRAM: " + std::string(name) + " must be " + wanted(any, std::uint32_t{}) + std::string(or_else) +
-                                   ", not " + quoted(word));
+                                   ", not " + in_quotes(word));
 }
 
 result<void> nothing_more(std::string_view command, words& line) {
   const auto word = line.next();
   if (!word) return {};
-  return fail(errc::bad_value, std::string(command) + ": nothing may follow here, but " + quoted(*word) + " does");
+  return fail(errc::bad_value, std::string(command) + ": nothing may follow here, but " + in_quotes(*word) + " does");
 }
 
 result<vram> parse_vram(words& line) {
@@ -86,7 +86,7 @@ std::string upper_case(std::string_view word) {
 
 tl::unexpected<error> no_such_command(std::string_view word) {
   const std::string guess = did_you_mean(upper_case(word), commands);
-  return fail(errc::unknown_command, "there is no text command " + quoted(word) +
+  return fail(errc::unknown_command, "there is no text command " + in_quotes(word) +
                                          (guess.empty() ? "; the text commands are VRAM, STATUS, CARDS" : guess));
 }
 

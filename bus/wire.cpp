@@ -1,6 +1,6 @@
 #include "bus/wire.hpp"
-#include "bus/limits.hpp"
-#include "bus/utf8.hpp"
+#include "config/limits.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <charconv>
 #include <exception>
@@ -30,7 +30,7 @@ class tree_builder : public msgpack::null_visitor {
   bool visit_str(const char* begin, std::uint32_t size) {
     const std::string_view text(size == 0 ? "" : begin, size);
     if (const auto at = first_invalid_utf8(text)) {
-      return stop(errc::malformed, "a text is not UTF-8: its byte " + std::to_string(*at) + ", in " + quoted(text.substr(*at)) +
+      return stop(errc::malformed, "a text is not UTF-8: its byte " + std::to_string(*at) + ", in " + in_quotes(text.substr(*at)) +
                                        "; send it re-encoded, or as token ids");
     }
     return place({text});
@@ -144,7 +144,7 @@ struct describer {
   std::string operator()(std::uint64_t what) const { return std::to_string(what); }
   std::string operator()(std::int64_t what) const { return std::to_string(what); }
   std::string operator()(double what) const { return shortest(what); }
-  std::string operator()(std::string_view what) const { return quoted(what); }
+  std::string operator()(std::string_view what) const { return in_quotes(what); }
   std::string operator()(blob what) const { return std::to_string(what.size_bytes) + " raw bytes"; }
   std::string operator()(const array& what) const { return "a list of " + std::to_string(what.size()); }
   std::string operator()(const map& what) const { return "a map of " + std::to_string(what.size()); }

@@ -24,11 +24,28 @@ inline constexpr std::uint32_t stop_strings_max = 16;        // as in the OpenAI
 inline constexpr std::size_t stop_bytes_max = 1024;          // of one stop string: it bounds the text held back while streaming
 inline constexpr std::uint32_t in_flight_max = 1024;         // requests the gateway has open; beyond it answers busy
 inline constexpr std::uint32_t sessions_open_max = 512;  // of those, generate requests: the others keep room to lend and to ask
+inline constexpr std::uint32_t sessions_of_client_max = 256;  // of those, one client's: another always gets a turn
 inline constexpr std::uint32_t replies_remembered = 1024;    // ids whose answer is given again, not done again
+inline constexpr std::uint32_t prompt_ids_max = 1u << 20;    // tokens of a prompt given as ids; above any model's context
+inline constexpr std::size_t message_values_max = std::size_t{1} << 21;  // of a frame: a tree costs some 50 times its bytes
+inline constexpr std::size_t message_depth_max = 4;                      // the deepest message is map > array > map
+inline constexpr std::size_t quoted_bytes_max = 80;          // of outside text in an error: published names are below 64
+
+// --- the sockets
+inline constexpr int send_high_water = 1000;   // replies ZeroMQ holds for one client; beyond it they wait in our own backlog
+inline constexpr int receive_high_water = 64;  // frames of one client read ahead: 1 GiB of the largest ones
+inline constexpr int frames_per_turn = 256;    // read before the thread looks at the replies again
+inline constexpr std::size_t backlog_max = 1u << 14;        // unsent replies to one client; one that reads nothing gets no more
+inline constexpr std::size_t backlog_total_max = 1u << 17;  // unsent replies to all clients together
+inline constexpr std::chrono::milliseconds resend_interval{2};         // ZeroMQ does not say when a full client has room again
+inline constexpr std::chrono::milliseconds stop_linger{500};           // for replies on their way when the daemon stops
+inline constexpr std::chrono::milliseconds heartbeat_interval{5'000};  // on tcp, where a peer may vanish without a word
+inline constexpr std::chrono::milliseconds heartbeat_timeout{30'000};
 
 // --- waits between actors. A window of a large model on slow memory stays below a second; these only catch a bug or a lost card.
 inline constexpr std::chrono::seconds window_timeout{120};
 inline constexpr std::chrono::seconds resize_timeout{120};
+inline constexpr std::chrono::seconds order_timeout{120};  // as many long prompts may be before this one
 inline constexpr std::chrono::seconds status_timeout{10};
 inline constexpr std::chrono::seconds stop_timeout{5};  // for the window under way when the daemon stops
 

@@ -1,5 +1,5 @@
 #include "model/architecture.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -83,7 +83,7 @@ class shape_reader {
 
   void refuse(errc code, std::string_view key, const std::string& what) {
     if (failure_) return;
-    failure_ = error{code, file_.name() + ": key " + quote(prefix_ + std::string(key)) + " " + what + "; such a model cannot be run."};
+    failure_ = error{code, file_.name() + ": key " + in_quotes(prefix_ + std::string(key)) + " " + what + "; such a model cannot be run."};
   }
 
   void refuse_unused_features();
@@ -118,7 +118,7 @@ class shape_reader {
 void shape_reader::refuse_unused_features() {
   const std::string scaling = "rope.scaling.type";
   const auto type = read(file_.value_or<std::string_view>(prefix_ + scaling, "none"));
-  if (type != "none") refuse(errc::unsupported_architecture, scaling, "is " + quote(type) + ", but only unscaled rotation is supported");
+  if (type != "none") refuse(errc::unsupported_architecture, scaling, "is " + in_quotes(type) + ", but only unscaled rotation is supported");
   for (const auto& [key, neutral] : unused_features) {
     const double value = read(file_.value_or<double>(prefix_ + std::string(key), neutral));
     if (value == 0 || value == neutral) continue;
@@ -211,7 +211,7 @@ result<const architecture*> find_architecture(const gguf& file) {
     if (each.name == *name) return &each;
     known += (known.empty() ? "" : ", ") + std::string(each.name);
   }
-  return fail(errc::unsupported_architecture, file.name() + " has the architecture " + quote(*name) + "; supported are: " + known + ".");
+  return fail(errc::unsupported_architecture, file.name() + " has the architecture " + in_quotes(*name) + "; supported are: " + known + ".");
 }
 
 result<shape> read_shape(const gguf& file, const architecture& family) {

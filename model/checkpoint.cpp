@@ -1,6 +1,6 @@
 #include "model/checkpoint.hpp"
 #include "config/assert.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include "model/tensor_checks.hpp"
 #include <algorithm>
 #include <optional>
@@ -76,7 +76,7 @@ result<void> refuse_foreign_tensors(const gguf& file, const architecture& family
   const auto is_foreign = [&](const gguf_tensor& tensor) { return !has_tensor(family, n_layers, tensor.name); };
   const auto found = std::ranges::find_if(file.tensors(), is_foreign);
   if (found == file.tensors().end()) return {};
-  return fail(errc::unsupported_architecture, file.name() + " has tensor " + quote(found->name) + ", which " + std::string(family.name) +
+  return fail(errc::unsupported_architecture, file.name() + " has tensor " + in_quotes(found->name) + ", which " + std::string(family.name) +
                                                   " models of " + std::to_string(n_layers) +
                                                   " layers do not have: it is another kind of model than can be run.");
 }
@@ -125,12 +125,13 @@ const layer_weights& checkpoint::layer(std::uint32_t index) const noexcept {
   return layers_[index];
 }
 
-void checkpoint::warm(const progress_fn& progress) const {
+void checkpoint::warm(const progress_fn& progress, const std::stop_token& stop) const {
   std::uint64_t total = 0;
   for (const gguf_tensor& tensor : file_.tensors()) total += tensor.size_bytes;
   std::uint64_t done = 0;
   for (const gguf_tensor& tensor : file_.tensors()) {
     for (std::uint64_t offset = 0; offset < tensor.size_bytes; offset += warm_chunk_bytes) {
+      if (stop.stop_requested()) return;
       const std::uint64_t chunk = std::min(warm_chunk_bytes, tensor.size_bytes - offset);
       read_through({tensor.data + offset, chunk});
       done += chunk;

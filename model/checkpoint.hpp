@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 namespace ebb::model {
@@ -38,8 +39,8 @@ class checkpoint {
   // The same for a file that is open already.
   static result<std::shared_ptr<const checkpoint>> make(gguf file);
 
-  // Reads every byte of the weights once, so that later reads come from memory. `progress` may be empty.
-  void warm(const progress_fn& progress) const;
+  // Reads every byte of the weights once, so that later reads come from memory, or until `stop` is asked for. `progress` may be empty.
+  void warm(const progress_fn& progress, const std::stop_token& stop = {}) const;
 
   const gguf& file() const noexcept { return file_; }
   const architecture& family() const noexcept { return *family_; }

@@ -1,7 +1,7 @@
 #include "model/gguf.hpp"
 #include "model/gguf_convert.hpp"
 #include "model/gguf_parser.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include <cstdio>
 
 namespace ebb::model {
@@ -163,7 +163,7 @@ result<void> gguf::check_shard_keys(const gguf_contents& contents, const std::fi
 result<void> gguf::index_tensors() {
   tensors_by_name_ = name_index(tensors_, &gguf_tensor::name);
   if (const auto twice = tensors_by_name_.duplicate()) {
-    return fail(errc::corrupt, name_ + " is corrupt: tensor " + quote(*twice) + " is there twice; download or convert it again.");
+    return fail(errc::corrupt, name_ + " is corrupt: tensor " + in_quotes(*twice) + " is there twice; download or convert it again.");
   }
   return {};
 }
@@ -187,7 +187,7 @@ result<const gguf_tensor*> gguf::require_tensor(std::string_view name) const {
 }
 
 tl::unexpected<error> gguf::missing(std::string_view kind, std::string_view what) const {
-  return fail(errc::missing_key, name_ + " has no " + std::string(kind) + " " + quote(what) +
+  return fail(errc::missing_key, name_ + " has no " + std::string(kind) + " " + in_quotes(what) +
                                      ", which is needed; convert the model again with current tools.");
 }
 
@@ -197,7 +197,7 @@ result<std::optional<T>> gguf::optional(std::string_view key) const {
   if (value == nullptr) return std::optional<T>();
   auto converted = convert<T>(*value);
   if (!converted) {
-    return fail(errc::bad_value, name_ + ": key " + quote(key) + " is " + to_text(*value) + ", but " + std::string(needed<T>) +
+    return fail(errc::bad_value, name_ + ": key " + in_quotes(key) + " is " + to_text(*value) + ", but " + std::string(needed<T>) +
                                      " is needed; convert the model again with current tools.");
   }
   return converted;

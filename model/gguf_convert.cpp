@@ -1,6 +1,6 @@
 #include "model/gguf_convert.hpp"
 #include "model/gguf_cursor.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include <charconv>
 #include <concepts>
 #include <iterator>
@@ -129,7 +129,7 @@ std::string_view to_string(gguf_type type) noexcept {
 
 std::string to_text(const gguf_value& value) {
   if (value.type == gguf_type::array) return "array of " + std::to_string(value.count) + " " + std::string(to_string(value.element));
-  if (value.type == gguf_type::string) return quote(string_at(value.bytes.data()));
+  if (value.type == gguf_type::string) return in_quotes(string_at(value.bytes.data()));
   if (value.type == gguf_type::boolean) return load<std::uint8_t>(value.bytes.data()) != 0 ? "true" : "false";
   char text[32];  // the longest double takes 24
   char* end = text;

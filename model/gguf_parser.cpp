@@ -2,7 +2,7 @@
 #include "config/limits.hpp"
 #include "model/gguf_convert.hpp"
 #include "model/gguf_cursor.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -91,12 +91,12 @@ result<void> read_entries(gguf_cursor& in, std::uint64_t count, gguf_contents& o
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto key = in.read_string("key " + std::to_string(i));
     if (!key) return fail(key.error());
-    const auto value = read_value(in, "the value of key " + quote(*key));
+    const auto value = read_value(in, "the value of key " + in_quotes(*key));
     if (!value) return fail(value.error());
     out.entries.push_back({*key, *value});
   }
   out.entries_by_key = name_index(out.entries, &gguf_entry::key);
-  if (const auto twice = out.entries_by_key.duplicate()) return in.corrupt("key " + quote(*twice), "is given twice");
+  if (const auto twice = out.entries_by_key.duplicate()) return in.corrupt("key " + in_quotes(*twice), "is given twice");
   return {};
 }
 
@@ -166,7 +166,7 @@ result<void> set_size(const gguf_cursor& in, gguf_tensor& tensor, std::string_vi
 result<described_tensor> read_tensor(gguf_cursor& in, std::uint64_t index, const std::string& path) {
   const auto name = in.read_string("the name of tensor " + std::to_string(index));
   if (!name) return fail(name.error());
-  const std::string what = "tensor " + quote(*name);
+  const std::string what = "tensor " + in_quotes(*name);
   described_tensor out{};
   out.tensor.name = *name;
   if (const auto done = read_dims(in, out.tensor, what); !done) return fail(done.error());
@@ -193,7 +193,7 @@ result<std::vector<described_tensor>> read_tensors(gguf_cursor& in, std::uint64_
 
 result<void> place(described_tensor& described, std::span<const std::byte> data, std::uint64_t alignment, const std::string& path) {
   auto& [tensor, offset] = described;
-  const std::string extent = "the data of tensor " + quote(tensor.name) + ", " + std::to_string(tensor.size_bytes) + " bytes at byte " +
+  const std::string extent = "the data of tensor " + in_quotes(tensor.name) + ", " + std::to_string(tensor.size_bytes) + " bytes at byte " +
                              std::to_string(offset) + " of the data section, ";
   if (offset % alignment != 0) {
     return fail(errc::corrupt, path + " is corrupt: " + extent + "is not aligned to " + std::to_string(alignment) +
@@ -214,7 +214,7 @@ result<void> check_overlaps(const std::vector<gguf_tensor>& tensors, const std::
   const auto overlap = [](const gguf_tensor* before, const gguf_tensor* after) { return before->data + before->size_bytes > after->data; };
   const auto found = std::ranges::adjacent_find(by_address, overlap);
   if (found == by_address.end()) return {};
-  return fail(errc::corrupt, path + " is corrupt: tensors " + quote((*found)->name) + " and " + quote((*std::next(found))->name) +
+  return fail(errc::corrupt, path + " is corrupt: tensors " + in_quotes((*found)->name) + " and " + in_quotes((*std::next(found))->name) +
                                  " share bytes; download or convert it again.");
 }
 

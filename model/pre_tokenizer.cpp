@@ -1,7 +1,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "model/pre_tokenizer.hpp"
 #include "config/assert.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include "model/utf8.hpp"
 #include <algorithm>
 #include <array>
@@ -124,7 +124,7 @@ pre_tokenizer::pre_tokenizer(const pre_tokenizer_family& family, code_ptr code) 
 result<pre_tokenizer> pre_tokenizer::make(std::string_view name) {
   const auto known = std::find_if(known_names.begin(), known_names.end(), [&](const known_name& one) { return one.name == name; });
   if (known == known_names.end()) {
-    return fail(errc::unsupported_tokenizer, "tokenizer.ggml.pre is " + quote(name) +
+    return fail(errc::unsupported_tokenizer, "tokenizer.ggml.pre is " + in_quotes(name) +
                                                  ", a pre-tokenizer that is not known; use a model with one of these: " +
                                                  list_known_names() + ".");
   }

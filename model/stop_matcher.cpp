@@ -1,6 +1,6 @@
 #include "model/stop_matcher.hpp"
 #include "config/limits.hpp"
-#include "model/utf8.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <utility>
 

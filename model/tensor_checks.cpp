@@ -1,6 +1,6 @@
 #include "model/tensor_checks.hpp"
 #include "kernels/dequantize.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <string>
 
@@ -34,11 +34,11 @@ result<const gguf_tensor*> require_tensor_in(const gguf& file, std::string_view 
   wanted.dims.fill(1);
   std::ranges::copy(dims, wanted.dims.begin());
   if (tensor.dims != wanted.dims) {
-    return fail(errc::corrupt, file.name() + ": tensor " + quote(name) + " has the shape " + shape_text(tensor) +
+    return fail(errc::corrupt, file.name() + ": tensor " + in_quotes(name) + " has the shape " + shape_text(tensor) +
                                    ", but the keys of the file ask for " + shape_text(wanted) + "; convert the model again.");
   }
   if (!accepted(tensor.format)) {
-    return fail(errc::unsupported_format, file.name() + ": tensor " + quote(name) + " has type " +
+    return fail(errc::unsupported_format, file.name() + ": tensor " + in_quotes(name) + " has type " +
                                               std::string(kernels::info(tensor.format).name) + "; supported are: " + names_of(accepted) +
                                               ". Choose another quantisation of the model.");
   }

@@ -1,6 +1,6 @@
 #include "model/tokenizer.hpp"
 #include "model/byte_alphabet.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <utility>
 
@@ -93,7 +93,7 @@ result<void> tokenizer::index_bytes() {
     const std::string letter = letter_of(static_cast<std::uint8_t>(byte));
     const auto id = find(letter);
     if (!id) {
-      return fail(errc::corrupt, "tokenizer.ggml.tokens has no token " + quote(letter) + " for byte " + std::to_string(byte) +
+      return fail(errc::corrupt, "tokenizer.ggml.tokens has no token " + in_quotes(letter) + " for byte " + std::to_string(byte) +
                                      "; a byte-level vocabulary has one for each byte.");
     }
     token_of_byte_[byte] = *id;
@@ -111,7 +111,7 @@ result<void> tokenizer::index_merges(const std::vector<std::string>& merges) {
     const auto right = find(right_text);
     const auto merged = find(std::string(left_text).append(right_text));
     if (!left || !right || !merged) {
-      return fail(errc::corrupt, "tokenizer.ggml.merges[" + std::to_string(i) + "] is " + quote(text) +
+      return fail(errc::corrupt, "tokenizer.ggml.merges[" + std::to_string(i) + "] is " + in_quotes(text) +
                                      "; it needs two tokens with a space between that together make a third.");
     }
     merges_.add(*left, *right, *merged);

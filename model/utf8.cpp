@@ -51,15 +51,6 @@ utf8_unit first_unit(std::string_view bytes) noexcept {
   return {character, expected.size_bytes, code_point};
 }
 
-bool is_valid_utf8(std::string_view bytes) noexcept {
-  while (!bytes.empty()) {
-    const utf8_unit unit = first_unit(bytes);
-    if (unit.what != utf8_unit::kind::character) return false;
-    bytes.remove_prefix(unit.size_bytes);
-  }
-  return true;
-}
-
 void append_utf8(std::string& text, char32_t code_point) {
   const auto continuation = [&](int shift) { text += static_cast<char>(0x80u | (code_point >> shift & 0x3Fu)); };
   if (code_point < 0x80) {

@@ -27,8 +27,6 @@ struct utf8_unit {
 // The first unit of `bytes`. Pre: not empty.
 utf8_unit first_unit(std::string_view bytes) noexcept;
 
-bool is_valid_utf8(std::string_view bytes) noexcept;
-
 // Pre: a Unicode scalar value (below 0x110000, no surrogate).
 void append_utf8(std::string& text, char32_t code_point);
 

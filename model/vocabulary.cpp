@@ -1,5 +1,5 @@
 #include "model/vocabulary.hpp"
-#include "model/quote.hpp"
+#include "config/utf8.hpp"
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,7 +37,7 @@ class vocabulary_reader {
   }
 
   void refuse(errc code, std::string_view key, const std::string& what) {
-    if (!failure_) failure_ = error{code, file_.name() + ": key " + quote(full(key)) + " " + what + "."};
+    if (!failure_) failure_ = error{code, file_.name() + ": key " + in_quotes(full(key)) + " " + what + "."};
   }
 
   const std::optional<error>& failure() const noexcept { return failure_; }
@@ -76,7 +76,7 @@ tokenizer_spec read_spec(vocabulary_reader& in) {
 result<std::shared_ptr<const tokenizer>> read_vocabulary(const gguf& file) {
   vocabulary_reader in(file);
   const auto kind = in.required<std::string_view>("model");
-  if (kind != "gpt2") in.refuse(errc::unsupported_tokenizer, "model", "is " + quote(kind) + "; only \"gpt2\" is supported");
+  if (kind != "gpt2") in.refuse(errc::unsupported_tokenizer, "model", "is " + in_quotes(kind) + "; only \"gpt2\" is supported");
   if (in.failure()) return fail(*in.failure());
   tokenizer_spec spec = read_spec(in);
   const auto embedding = file.require_tensor("token_embd.weight");

@@ -1,6 +1,8 @@
 #include "tools/daemon.hpp"
 #include "bus/codec.hpp"
 #include "bus/endpoint.hpp"
+#include "tools/process_memory.hpp"
+#include "tools/version.hpp"
 #include <algorithm>
 
 namespace ebb::tools {
@@ -17,6 +19,7 @@ std::vector<std::string> endpoints_of(const bus_settings& from) {
 result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   std::unique_ptr<daemon> started(new daemon);
   daemon* self = started.get();
+  started->model_ = options.from.model;
   auto socket = bus::router_socket::open(endpoints_of(options.from.bus));
   if (!socket) return fail(socket.error());
   started->socket_ = std::move(*socket);
@@ -32,6 +35,7 @@ result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
 // The engine stops first, so that its last replies still find the socket; it dies last, since a frame that the socket's thread is
 // just passing on may still be on its way to it.
 daemon::~daemon() {
+  stopping_ = true;
   ready_.store(nullptr, std::memory_order_release);
   if (engine_) engine_->stop();
   if (socket_) socket_->stop();
@@ -44,7 +48,20 @@ void daemon::take_frame(const bus::client_id& from, bus::bytes_view frame) {
     return send(from, bus::to_reply(std::move(asked.error())), text);
   }
   if (auto* engine = ready_.load(std::memory_order_acquire)) return engine->submit(from, *asked);
+  if (std::holds_alternative<bus::status>(asked->command)) return send(from, {asked->id, without_model()}, asked->text);
   send(from, {asked->id, error{errc::not_loaded, "the model is being loaded, or the daemon is stopping; try again in a moment"}}, asked->text);
+}
+
+// What is known before there is a model, and when it is gone.
+bus::status_report daemon::without_model() const {
+  bus::status_report known;
+  known.version = version;
+  known.state = stopping_ ? "stopping" : "loading";
+  known.model = model_;
+  const process_memory memory = read_process_memory();
+  known.rss_mib = memory.rss_mib;
+  known.rss_anon_mib = memory.rss_anon_mib;
+  return known;
 }
 
 void daemon::client_left(const bus::client_id& who) {

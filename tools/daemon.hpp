@@ -11,7 +11,7 @@ namespace ebb::tools {
 class daemon {
  public:
   // Binds the endpoints first, so that a second daemon learns at once that there is one, then loads the model. Requests that come
-  // meanwhile are answered `not_loaded`. Errors: those of router_socket::open and engine::start.
+  // meanwhile are answered `not_loaded`, and `status` with "loading". Errors: those of router_socket::open and engine::start.
   static result<std::unique_ptr<daemon>> start(const engine_options& options);
 
   // Answers what is open with `cancelled`, then closes the socket.
@@ -28,8 +28,12 @@ class daemon {
   void client_left(const bus::client_id& who);
   void send(const bus::client_id& to, const bus::reply& what, bool text);
 
+  bus::status_report without_model() const;
+
+  std::string model_;
   std::unique_ptr<bus::router_socket> socket_;
   std::unique_ptr<tools::engine> engine_;
+  std::atomic<bool> stopping_{false};
   std::atomic<tools::engine*> ready_{nullptr};  // the engine once it takes requests; what the socket's thread reads
 };
 

@@ -44,6 +44,8 @@ bus::status_report measured(bus::status_report report, std::chrono::steady_clock
   return report;
 }
 
+error stopped() { return {errc::cancelled, "told to stop while the model was being loaded"}; }
+
 // What can be set but is not served by this version is refused rather than ignored, above all what is about access.
 result<void> refuse_unserved(const settings& from) {
   const settings defaults;
@@ -69,7 +71,7 @@ class engine::cast {
   cast(const engine& of, const settings& from, reply_sink sink);
   ~cast() { stop(); }
 
-  result<void> load_cards();
+  result<void> load_cards(const std::stop_token& stop);
   void stop();
   const actors::gateway_actor& gateway() const noexcept { return gateway_; }
   const std::vector<bus::card_report>& loaded() const noexcept { return loaded_; }
@@ -113,12 +115,17 @@ void engine::cast::spawn_cards(const engine& of) {
   }
 }
 
-result<void> engine::cast::load_cards() {
+// A card that is told to end in the middle answers so between two steps.
+result<void> engine::cast::load_cards(const std::stop_token& stop) {
   caf::scoped_actor self(system_);
+  const std::stop_callback end_early(stop, [this] {
+    for (const auto& card : cards_) caf::anon_send_exit(card, caf::exit_reason::user_shutdown);
+  });
   std::optional<error> failure;
   for (const auto& card : cards_) {
     self->request(card, caf::infinite, actors::load_atom::value)
         .receive([&](const bus::card_info& info) { loaded_.push_back(info.report); }, [&](const caf::error& why) { failure = actors::from_caf(why); });
+    if (stop.stop_requested()) return fail(stopped());
     if (failure) return fail(*failure);
   }
   return {};
@@ -148,7 +155,7 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
   started->cast_ = std::make_unique<cast>(*started, options.from, std::move(sink));
-  if (auto loaded = started->cast_->load_cards(); !loaded) return fail(loaded.error());
+  if (auto loaded = started->cast_->load_cards(options.stop); !loaded) return fail(loaded.error());
   return started;
 }
 
@@ -175,7 +182,8 @@ result<void> engine::open_model(const engine_options& options) {
   auto isa = kernels::cpu::choose(options.forced_isa);
   if (!isa) return fail(isa.error());
   isa_ = *isa;
-  weights_->warm(options.progress);
+  weights_->warm(options.progress, options.stop);
+  if (options.stop.stop_requested()) return fail(stopped());
   return {};
 }
 

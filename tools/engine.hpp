@@ -12,6 +12,7 @@
 #include "model/tokenizer.hpp"
 #include <functional>
 #include <memory>
+#include <stop_token>
 
 namespace ebb::tools {
 
@@ -19,6 +20,7 @@ struct engine_options {
   settings from;
   std::string forced_isa;                              // the value of EBB_ISA; empty: the fastest
   std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
+  std::stop_token stop;                                // ends the start early
 };
 
 // Takes a reply on its way to a client; `text` says that the request came as text. Must not block.
@@ -27,7 +29,7 @@ using reply_sink = std::function<void(const bus::client_id& to, const bus::reply
 class engine {
  public:
   // Opens the model, takes the cards and fills their caches; returns when every card is ready.
-  // Errors: whatever keeps a card from that, in words for the user. `sink` is called from threads of the engine.
+  // Errors: whatever keeps a card from that, in words for the user; cancelled (`stop` was asked for). `sink` is called from threads of the engine.
   static result<std::unique_ptr<engine>> start(const engine_options& options, reply_sink sink);
 
   ~engine();  // stops first, if need be

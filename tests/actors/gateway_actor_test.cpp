@@ -376,5 +376,41 @@ TEST_CASE("stop answers everything that is open with cancelled, and then what co
   CHECK(answered);
 }
 
+TEST_CASE("a cancel that comes while the prompt is being made into tokens ends the answer before it begins") {
+  cast actors;
+  actors.send(ada, request(1, asking(beginning)));
+  actors.send(ada, request(2, bus::cancel{{std::uint64_t{1}}}));
+  actors.run_only(actors.gateway);
+  CHECK(last_reply<bus::done>(actors, ada, 1).finish == "cancelled");
+  CHECK(last_reply<bus::done>(actors, ada, 1).generated_tokens == 0);
+  last_reply<bus::cancelled>(actors, ada, 2);
+  actors.run();
+  CHECK(replies_to(actors, ada, 1).size() == 1);
+  const auto state = actors.ask<scheduler_state>(actors.scheduler, info_atom::value);
+  REQUIRE(state);
+  CHECK(state->windows == 0);
+}
+
+TEST_CASE("a client that leaves while its prompt is being made into tokens begins nothing") {
+  cast actors;
+  actors.send(ada, request(1, asking(beginning)));
+  actors.leave(ada);
+  actors.run();
+  CHECK(actors.replies.empty());
+  const auto state = actors.ask<scheduler_state>(actors.scheduler, info_atom::value);
+  REQUIRE(state);
+  CHECK(state->windows == 0);
+}
+
+TEST_CASE("one client cannot take the room of another: beyond its share it is told to try again") {
+  cast actors;
+  for (std::uint64_t id = 1; id <= limits::sessions_of_client_max + 1; ++id) actors.send(ada, request(id, asking(beginning, 1)));
+  actors.send(bob, request(1, asking(beginning, 1)));
+  actors.run();
+  for (std::uint64_t id = 1; id <= limits::sessions_of_client_max; ++id) last_reply<bus::done>(actors, ada, id);
+  check_error(actors, ada, limits::sessions_of_client_max + 1, errc::busy, "256 answers for this client");
+  last_reply<bus::done>(actors, bob, 1);
+}
+
 }  // namespace
 }  // namespace ebb::actors

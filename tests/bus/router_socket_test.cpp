@@ -1,6 +1,5 @@
 #include "bus/router_socket.hpp"
 #include "bus/client_socket.hpp"
-#include "bus/limits.hpp"
 #include "config/limits.hpp"
 #include "tests/bus/support/test_server.hpp"
 #include <algorithm>

@@ -1,5 +1,6 @@
 // tests/fuzz/tokenizer_fuzz.cpp: any bytes go to tokens and back unchanged, and reach a client as valid UTF-8.
 #include "config/assert.hpp"
+#include "config/utf8.hpp"
 #include "model/tokenizer.hpp"
 #include "model/utf8.hpp"
 #include "tests/model/support/tiny_vocabulary.hpp"
@@ -22,8 +23,8 @@ void check_round_trip(const tokenizer& vocabulary, std::string_view text) {
     std::string shown;
     for (const ebb::token_id id : ids) shown += stream.push(vocabulary.bytes_of(id, true));
     shown += stream.finish();
-    EBB_ASSERT(is_valid_utf8(shown));
-    EBB_ASSERT(shown == text || !is_valid_utf8(text));
+    EBB_ASSERT(ebb::is_valid_utf8(shown));
+    EBB_ASSERT(shown == text || !ebb::is_valid_utf8(text));
   }
 }
 

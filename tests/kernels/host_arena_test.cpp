@@ -222,7 +222,7 @@ TEST_CASE("a full card refuses a segment, names itself and the sizes, and change
   CHECK(arena->map(2));
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which needs memory of its own all the time
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need memory of their own all the time
 TEST_CASE("memory that the system refuses is an error, and the segment stays absent") {
   const auto arena = make_arena(64 * mib, 64 * mib);
   rlimit was{};

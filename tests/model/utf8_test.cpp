@@ -1,7 +1,6 @@
 #include "model/utf8.hpp"
 #include "tests/model/support/random_bytes.hpp"
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 namespace ebb::model {
 namespace {
@@ -12,16 +11,6 @@ std::string repaired(std::string_view bytes) {
   utf8_stream stream;
   std::string text = stream.push(bytes);
   return text + stream.finish();
-}
-
-// Whether another library, which refuses to write anything else, takes it for UTF-8.
-bool valid_for_json(const std::string& text) {
-  try {
-    static_cast<void>(nlohmann::json(text).dump());
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
 }
 
 const std::string fffd = "\xEF\xBF\xBD";
@@ -67,7 +56,6 @@ TEST_CASE("surrogates, overlong forms and values above U+10FFFF are no character
     INFO(bytes);
     CHECK(first_unit(bytes).what == kind::invalid);
     CHECK(first_unit(bytes).size_bytes == 1);
-    CHECK_FALSE(is_valid_utf8(bytes));
   }
 }
 
@@ -77,18 +65,6 @@ TEST_CASE("each maximal subpart becomes one replacement character") {
   CHECK(repaired("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41") == times(8, fffd) + "A");
   CHECK(repaired("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42") == times(5, fffd) + "A" + times(2, fffd) + "B");
   CHECK(repaired("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41") == times(4, fffd) + "A");
-}
-
-TEST_CASE("is_valid_utf8 agrees with another library on damaged text") {
-  std::mt19937_64 random(11);
-  int n_valid = 0;
-  for (int round = 0; round < 4000; ++round) {
-    const std::string text = test::random_damaged_text(random, 12);
-    n_valid += is_valid_utf8(text);
-    REQUIRE(is_valid_utf8(text) == valid_for_json(text));
-  }
-  CHECK(n_valid > 400);
-  CHECK(n_valid < 3600);
 }
 
 TEST_CASE("a stream keeps back the beginning of a character until it is whole") {
@@ -121,13 +97,13 @@ TEST_CASE("a stream gives valid UTF-8 at every push and the same text however th
     std::string text;
     for (const std::string_view piece : test::random_cuts(random, bytes, 5)) {
       const std::string pushed = stream.push(piece);
-      REQUIRE(valid_for_json(pushed));
+      REQUIRE(test::valid_for_json(pushed));
       text += pushed;
     }
     text += stream.finish();
     REQUIRE(text == repaired(bytes));
-    REQUIRE(valid_for_json(text));
-    if (valid_for_json(bytes)) REQUIRE(text == bytes);
+    REQUIRE(test::valid_for_json(text));
+    if (test::valid_for_json(bytes)) REQUIRE(text == bytes);
   }
 }
 

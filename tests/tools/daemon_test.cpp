@@ -323,3 +323,22 @@ TEST_CASE("a daemon that stops answers what is open with cancelled, removes its 
   REQUIRE_FALSE(gone);
   CHECK(gone.error().code == errc::refused);
 }
+
+TEST_CASE("while the model is being loaded the daemon says so, and tells those who want an answer to wait") {
+  const bus::test::temporary_folder folder;
+  const std::string endpoint = "ipc://" + (folder / "commands").string();
+  auto options = demo_on(1);
+  options.from.bus.listen = {endpoint};
+  int n_asked = 0;
+  options.progress = [&](double) {
+    if (n_asked++ > 0) return;
+    const auto client = connect_to_daemon(endpoint);
+    REQUIRE(client);
+    CHECK(answer_of<bus::status_report>(**client, bus::status{}).state == "loading");
+    const auto refused = ask(**client, greedy(1), patience);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::not_loaded);
+  };
+  REQUIRE(tools::daemon::start(options));
+  CHECK(n_asked > 0);
+}

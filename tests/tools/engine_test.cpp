@@ -219,3 +219,16 @@ TEST_CASE("an instruction set that does not exist is refused with those that do"
   options.forced_isa = "scalar";
   CHECK(started(options)->engine().isa() == kernels::cpu::isa::scalar);
 }
+
+TEST_CASE("a start that is told to stop while it reads the weights ends at once, and says so") {
+  std::stop_source stop;
+  auto options = demo_on(2);
+  double share = 0;
+  options.stop = stop.get_token();
+  options.progress = [&](double done) {
+    share = done;
+    stop.request_stop();
+  };
+  check_start_fails(options, errc::cancelled, "told to stop");
+  CHECK(share < 1);
+}

@@ -1,6 +1,6 @@
 // tools/ebb/ask_daemon.cpp: the commands that ask a running daemon: generate, vram, status.
 #include "bus/endpoint.hpp"
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
 #include "config/limits.hpp"
 #include "tools/connection.hpp"
 #include "tools/ebb/streaming.hpp"
@@ -64,7 +64,7 @@ void print_status(const bus::status_report& now, const bus::cards_report& cards)
 }  // namespace
 
 int generate(const daemon_choice& daemon, const generate_options& options) {
-  if (bus::first_invalid_utf8(options.asked.prompt)) {
+  if (first_invalid_utf8(options.asked.prompt)) {
     return report_error({errc::bad_value, "the prompt is no UTF-8, which the bus carries; `ebb run` takes any bytes"});
   }
   auto reached = reach(daemon);

@@ -1,4 +1,5 @@
 // tools/ebb/inspect.cpp: `ebb inspect`: what a model file holds, and what of it fits in memory.
+#include "config/utf8.hpp"
 #include "model/inspection.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/exit_code.hpp"
@@ -38,8 +39,8 @@ json to_json(const model::inspection& seen, const inspect_options& options) {
 
 void print(const model::inspection& seen, const inspect_options& options) {
   const auto total = std::uint64_t{seen.n_expert_layers} * seen.n_experts;
-  std::printf("%s  %s, GGUF %u, %.1f MiB in %zu file(s), %llu tensors\n", seen.name.empty() ? options.model.c_str() : seen.name.c_str(),
-              seen.architecture.empty() ? "no architecture" : seen.architecture.c_str(), seen.version, to_mib(seen.size_bytes),
+  std::printf("%s  %s, GGUF %u, %.1f MiB in %zu file(s), %llu tensors\n", seen.name.empty() ? options.model.c_str() : in_quotes(seen.name).c_str(),
+              seen.architecture.empty() ? "no architecture" : in_quotes(seen.architecture).c_str(), seen.version, to_mib(seen.size_bytes),
               seen.files.size(), static_cast<unsigned long long>(seen.n_tensors));
   for (const auto& share : seen.formats) {
     std::printf("  %-8s %5llu tensors %10.1f MiB\n", std::string(kernels::info(share.format).name).c_str(),
@@ -54,7 +55,7 @@ void print(const model::inspection& seen, const inspect_options& options) {
                 static_cast<unsigned long long>(total), total > 0 ? 100 * static_cast<double>(fits) / static_cast<double>(total) : 0);
   }
   if (options.keys) {
-    for (const auto& key : seen.keys) std::printf("  %s = %s\n", key.key.c_str(), key.value.c_str());
+    for (const auto& key : seen.keys) std::printf("  %s = %s\n", in_quotes(key.key).c_str(), key.value.c_str());
   }
   if (seen.obstacle) std::printf("cannot be run: %s [%s]\n", seen.obstacle->text.c_str(), std::string(ebb::to_string(seen.obstacle->code)).c_str());
 }

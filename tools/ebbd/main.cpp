@@ -2,9 +2,9 @@
 #include "config/settings.hpp"
 #include "tools/daemon.hpp"
 #include "tools/exit_code.hpp"
+#include "tools/stop_signals.hpp"
 #include "tools/version.hpp"
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 
@@ -47,22 +47,20 @@ void warn_of_short(const tools::engine& engine) {
   }
 }
 
-// Blocks the signals in every thread to come, so that only wait_for_signal takes them.
-sigset_t block_signals() {
-  sigset_t stops;
-  sigemptyset(&stops);
-  sigaddset(&stops, SIGTERM);
-  sigaddset(&stops, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
-  return stops;
+// Waits for the signal that ends the daemon, or names the one that has come.
+int stopping(tools::stop_signals& stop) {
+  const char* signal = stop.wait();
+  std::cout << "ebbd stopping: " << signal << std::endl;
+  return tools::exit_ok;
 }
 
 int serve(const arguments& given) {
-  const sigset_t stops = block_signals();
+  tools::stop_signals stop;
   auto from = read_settings(given);
   if (!from) return report(from.error());
   const char* isa = std::getenv("EBB_ISA");
-  auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}});
+  auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .stop = stop.token()});
+  if (!started && stop.token().stop_requested()) return stopping(stop);
   if (!started) return report(started.error());
   const auto& daemon = **started;
   std::cout << "ebbd ready: " << from->model << " on " << daemon.engine().cards().size() << " card(s), " << daemon.engine().n_threads()
@@ -70,10 +68,7 @@ int serve(const arguments& given) {
   for (const auto& endpoint : daemon.endpoints()) std::cout << ' ' << endpoint;
   std::cout << std::endl;
   warn_of_short(daemon.engine());
-  int signal = 0;
-  sigwait(&stops, &signal);
-  std::cout << "ebbd stopping: " << (signal == SIGTERM ? "SIGTERM" : "SIGINT") << std::endl;
-  return tools::exit_ok;
+  return stopping(stop);
 }
 
 }  // namespace

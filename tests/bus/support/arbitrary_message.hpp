@@ -59,7 +59,7 @@ inline generate drawn_generate() {
   out.max_tokens = *rc::gen::positive<std::uint32_t>();
   out.temperature = *maybe_between(0, 5);
   out.top_k = drawn_option<std::uint32_t>();
-  out.top_p = *maybe_between(0.001f, 1);
+  out.top_p = *maybe_between(0.0f, 1);
   out.min_p = *maybe_between(0, 1);
   out.repeat_penalty = *maybe_between(0.5f, 2);
   out.repeat_last_n = drawn_option<std::uint32_t>();

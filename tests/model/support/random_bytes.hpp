@@ -1,6 +1,7 @@
 // tests/model/support/random_bytes.hpp: seeded text to test against, valid or not, and seeded ways to cut it.
 #pragma once
 #include "model/utf8.hpp"
+#include <nlohmann/json.hpp>
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -51,6 +52,16 @@ inline std::vector<std::string_view> random_cuts(std::mt19937_64& random, std::s
     text.remove_prefix(size_bytes);
   }
   return pieces;
+}
+
+// Whether another library, which refuses to write anything else, takes it for UTF-8.
+inline bool valid_for_json(const std::string& text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
 }
 
 }  // namespace ebb::model::test

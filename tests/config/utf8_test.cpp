@@ -1,7 +1,8 @@
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
+#include "tests/model/support/random_bytes.hpp"
 #include <catch2/catch.hpp>
 
-using namespace ebb::bus;
+using namespace ebb;
 
 TEST_CASE("valid UTF-8 is every character but surrogates, in its shortest form") {
   CHECK(first_invalid_utf8("") == std::nullopt);
@@ -30,16 +31,28 @@ TEST_CASE("repairing replaces each stray byte and keeps the rest") {
 }
 
 TEST_CASE("a quoted text is one short line, cut between characters") {
-  CHECK(quoted("abc") == "\"abc\"");
-  CHECK(quoted("a\nb\x7f\xff") ==
+  CHECK(in_quotes("abc") == "\"abc\"");
+  CHECK(in_quotes("a\nb\x7f\xff") ==
         "\"a\\x0a"
         "b\\x7f\\xff\"");
-  CHECK(quoted(std::string(40, 'x')) == "\"" + std::string(40, 'x') + "\"");
-  CHECK(quoted(std::string(41, 'x')) == "\"" + std::string(40, 'x') + "...\"");
+  CHECK(in_quotes(std::string(80, 'x')) == "\"" + std::string(80, 'x') + "\"");
+  CHECK(in_quotes(std::string(81, 'x')) == "\"" + std::string(80, 'x') + "\"...");
   const std::string euros = [] {
     std::string out;
-    for (int count = 0; count < 20; ++count) out += "\xe2\x82\xac";
+    for (int count = 0; count < 40; ++count) out += "\xe2\x82\xac";
     return out;
   }();
-  CHECK(first_invalid_utf8(quoted(euros)) == std::nullopt);
+  CHECK(first_invalid_utf8(in_quotes(euros)) == std::nullopt);
+}
+
+TEST_CASE("what is valid UTF-8 agrees with another library on damaged text") {
+  std::mt19937_64 random(11);
+  int n_valid = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const std::string text = model::test::random_damaged_text(random, 12);
+    n_valid += is_valid_utf8(text);
+    REQUIRE(is_valid_utf8(text) == model::test::valid_for_json(text));
+  }
+  CHECK(n_valid > 400);
+  CHECK(n_valid < 3600);
 }

@@ -1,10 +1,9 @@
-#include "bus/utf8.hpp"
+#include "config/utf8.hpp"
+#include "config/limits.hpp"
 #include <cstdint>
 
-namespace ebb::bus {
+namespace ebb {
 namespace {
-
-constexpr std::size_t quoted_bytes_max = 40;
 
 // What may follow a first byte: how many bytes, and between which bounds the second must lie. The bounds are where overlong
 // forms (e0, f0), surrogates (ed) and what is beyond U+10FFFF (f4) are excluded.
@@ -65,12 +64,12 @@ std::string repaired_utf8(std::string_view text) {
   return out.append(text);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
-  while (!text.empty() && out.size() <= quoted_bytes_max) {
+  while (!text.empty() && out.size() <= limits::quoted_bytes_max) {
     const std::size_t length = character_length(text);
     const auto first = static_cast<std::uint8_t>(text.front());
-    if (length == 0 || first < 0x20 || first == 0x7f) {
+    if (length == 0 || first < 0x20 || first == 0x7f || first == '"' || first == '\\') {
       out += escaped(text.front());
       text.remove_prefix(1);
     } else {
@@ -78,7 +77,7 @@ std::string quoted(std::string_view text) {
       text.remove_prefix(length);
     }
   }
-  return out + (text.empty() ? "\"" : "...\"");
+  return out + (text.empty() ? "\"" : "\"...");
 }
 
-}  // namespace ebb::bus
+}  // namespace ebb
