@@ -18,7 +18,7 @@ using run_atom = caf::atom_constant<caf::atom("run")>;        // a window
 using next_atom = caf::atom_constant<caf::atom("next")>;      // to itself: the next window of a run
 using halt_atom = caf::atom_constant<caf::atom("halt")>;      // end a run with the window under way
 using ran_atom = caf::atom_constant<caf::atom("ran")>;        // a window of a run has ended, the run goes on
-using resize_atom = caf::atom_constant<caf::atom("resize")>;  // to so many MiB free
+using resize_atom = caf::atom_constant<caf::atom("resize")>;  // to a goal
 using step_atom = caf::atom_constant<caf::atom("step")>;      // to itself: go on with what is under way
 using changed_atom = caf::atom_constant<caf::atom("changed")>;  // experts came or went
 using adopt_atom = caf::atom_constant<caf::atom("adopt")>;    // a fast path for a version
@@ -28,6 +28,11 @@ using submit_atom = caf::atom_constant<caf::atom("submit")>;
 using token_atom = caf::atom_constant<caf::atom("token")>;
 using end_atom = caf::atom_constant<caf::atom("end")>;
 using vram_atom = caf::atom_constant<caf::atom("vram")>;
+using lease_atom = caf::atom_constant<caf::atom("lease")>;
+using plan_atom = caf::atom_constant<caf::atom("plan")>;      // what would it cost
+using left_atom = caf::atom_constant<caf::atom("left")>;      // whoever asked is gone
+using yield_atom = caf::atom_constant<caf::atom("yield")>;    // to another program, unasked
+using tick_atom = caf::atom_constant<caf::atom("tick")>;      // time has passed
 using frame_atom = caf::atom_constant<caf::atom("frame")>;    // a request from a client
 using gone_atom = caf::atom_constant<caf::atom("gone")>;      // a client has left
 using stop_atom = caf::atom_constant<caf::atom("stop")>;      // no new work; end what runs
@@ -56,6 +61,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::window)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::window_result)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::picked_token)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::residency_change)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::resize_goal)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::session_token)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::session_end)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::scheduler_state)
@@ -66,6 +72,12 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::card_info)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::vram)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::vram_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::cards_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::lease)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::lease_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::plan)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::plan_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::card_plan)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::request_id)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::client_id)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<ebb::bus::card_info>)

@@ -11,6 +11,12 @@ constexpr std::uint64_t mib = 1u << 20;
 
 double to_mib(std::uint64_t bytes) noexcept { return static_cast<double>(bytes) / static_cast<double>(mib); }
 
+std::uint64_t wanted_bytes(const resize_goal& goal) noexcept { return (std::uint64_t{goal.reserve_mib} + goal.extra_mib) * mib; }
+
+std::uint64_t ceiling_bytes(const resize_goal& goal) noexcept {
+  return goal.ceiling_mib ? static_cast<std::uint64_t>(*goal.ceiling_mib * static_cast<double>(mib)) : ~std::uint64_t{0};
+}
+
 std::string name_of(card_id card) { return "card " + std::to_string(card.value); }
 
 // The most slots that this card may ever use: one an expert, or what its size leaves beside the reserve.
@@ -146,32 +152,60 @@ void card::adapt() {
   }
 }
 
-result<void> card::begin_resize(std::uint32_t reserve_mib) {
+result<void> card::begin_resize(const resize_goal& goal) {
   if (!options_.elastic) {
     return fail(errc::refused, name_of(options_.card) + " keeps its size: the setting `vram_elastic` is false; set it to true and start again");
   }
-  return begin(reserve_mib);
+  return begin(goal);
 }
 
-result<void> card::begin(std::uint32_t reserve_mib) {
+result<void> card::begin(const resize_goal& goal) {
   if (resizing()) return fail(errc::busy, name_of(options_.card) + " is being resized already; try again when that has ended");
+  const auto planned = plan(goal);
+  if (!planned) return fail(planned.error());
+  if (planned->short_bytes > (goal.extra_mib - goal.extra_min_mib) * mib && goal.extra_min_mib > 0) {
+    const double could = std::max(0.0, goal.extra_mib - to_mib(planned->short_bytes));
+    return fail(errc::short_of, name_of(options_.card) + " can free " + std::to_string(static_cast<std::uint64_t>(could)) + " MiB beside its reserve of " +
+                                    std::to_string(goal.reserve_mib) + " MiB, and " + std::to_string(goal.extra_min_mib) +
+                                    " are asked for; nothing has changed");
+  }
+  resize_began_ = now_();
+  goal_ = goal;
+  rounds_ = 0;
+  begin_towards(planned->keep_bytes);
+  return {};
+}
+
+result<resize_plan> card::plan(const resize_goal& goal) const {
   const auto free_bytes = memory_.arena().free_bytes();
   if (!free_bytes) return fail(free_bytes.error());
-  resize_began_ = now_();
-  reserve_wanted_mib_ = reserve_mib;
-  const resize_plan plan = plan_resize(memory_.arena().layout(), {.mapped_bytes = memory_.arena().mapped_bytes(),
-                                                                 .free_bytes = *free_bytes,
-                                                                 .wanted_free_bytes = reserve_mib * mib,
-                                                                 .floor_bytes = 0});
-  short_bytes_ = plan.short_bytes;
-  resize_.emplace(memory_, plan.keep_bytes);
+  return plan_resize(memory_.arena().layout(), {.mapped_bytes = memory_.arena().mapped_bytes(),
+                                                .free_bytes = *free_bytes,
+                                                .wanted_free_bytes = wanted_bytes(goal),
+                                                .floor_bytes = 0,
+                                                .ceiling_bytes = ceiling_bytes(goal)});
+}
+
+void card::begin_towards(std::uint64_t keep_bytes) {
+  ++rounds_;
+  resize_.emplace(memory_, keep_bytes);
   if (resize_->shrinks()) fast_path_.reset();
-  return {};
 }
 
 bool card::resize_step() {
   EBB_ASSERT(resizing());
-  return resize_->step(now_, now_() + limits::resize_step);
+  if (!resize_->step(now_, now_() + limits::resize_step)) return false;
+  return settled();
+}
+
+// The device is asked again once the memory has moved: somebody else may have taken what was just freed, or the pages of a growth
+// cost more than they seemed to. Then the cache steps back further, a few times at most.
+bool card::settled() {
+  if (!resize_->outcome() || rounds_ >= limits::resize_rounds_max) return true;
+  const auto again = plan(goal_);
+  if (!again || again->keep_bytes >= memory_.arena().mapped_bytes()) return true;
+  begin_towards(again->keep_bytes);
+  return false;
 }
 
 result<bus::card_report> card::end_resize() {
@@ -185,8 +219,27 @@ result<bus::card_report> card::end_resize() {
                                           std::to_string(memory_.cache().slots_usable()) + " expert slots and keeps its reserve of " +
                                           std::to_string(reserve_mib_) + " MiB");
   }
-  reserve_mib_ = reserve_wanted_mib_;
+  reserve_mib_ = goal_.reserve_mib;
+  const auto free_bytes = memory_.arena().free_bytes();
+  if (!free_bytes) return fail(free_bytes.error());
+  const std::uint64_t wanted = wanted_bytes(goal_), ceiling = ceiling_bytes(goal_), mapped = memory_.arena().mapped_bytes();
+  short_bytes_ = std::max(wanted > *free_bytes ? wanted - *free_bytes : 0, mapped > ceiling ? mapped - ceiling : 0);
   return report();
+}
+
+result<bus::card_plan> card::foresee(const resize_goal& goal) const {
+  const auto planned = plan(goal);
+  if (!planned) return fail(planned.error());
+  bus::card_plan said;
+  said.device = options_.card.value;
+  said.layers = options_.layer_end - options_.layer_begin;
+  said.reserve_mib = goal.reserve_mib;
+  said.expert_slots = std::min(memory_.cache().slots_full(), memory_.slots().slots_in(planned->keep_bytes));
+  said.expert_cache_mib = to_mib(planned->keep_bytes);
+  said.short_mib = to_mib(planned->short_bytes);
+  said.hit_rate = memory_.heat().share_of_hottest(said.expert_slots);
+  said.hit_rate_now = memory_.heat().share_of_hottest(memory_.cache().resident_count());
+  return said;
 }
 
 void card::adopt_fast_path(std::uint64_t version) noexcept {

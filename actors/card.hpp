@@ -25,6 +25,9 @@ struct card_options {
   std::uint64_t card_bytes = 0;         // of the whole device; 0: what the cache and the reserve need
   std::uint32_t reserve_mib = 0;        // of the start
   bool elastic = true;
+  std::optional<resize_goal> held_goal;  // what an earlier daemon promised and this one keeps; none: the reserve of the start
+
+  resize_goal first_goal() const { return held_goal.value_or(resize_goal{.reserve_mib = reserve_mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}); }
 };
 
 class card {
@@ -47,12 +50,15 @@ class card {
   void adapt();
 
   // --- resizing. A begin plans; steps follow until resize_step returns true; then end_resize gives the report.
-  // Errors: busy (one is under way), those of the device's free figure; of begin_resize also refused (not elastic).
-  result<void> begin_fill() { return begin(options_.reserve_mib); }  // the first growth, to the size of the start
-  result<void> begin_resize(std::uint32_t reserve_mib);
+  // Errors: busy (one is under way), those of the device's free figure; of begin_resize also refused (not elastic) and short_of.
+  result<void> begin_fill() { return begin(options_.first_goal()); }  // the first growth, to the size of the start
+  result<void> begin_resize(const resize_goal& goal);
   bool resizing() const noexcept { return resize_.has_value(); }
   bool resize_step();
   result<bus::card_report> end_resize();
+
+  // What a goal would come to, by what was asked for lately; changes nothing. Errors: those of the device's free figure.
+  result<bus::card_plan> foresee(const resize_goal& goal) const;
 
   // The fast path holds for one version of the table. Adopting another than the current one does nothing.
   void adopt_fast_path(std::uint64_t version) noexcept;
@@ -69,7 +75,10 @@ class card {
   card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
        std::unique_ptr<model::stage> stage, card_memory memory, clock_fn now);
 
-  result<void> begin(std::uint32_t reserve_mib);
+  result<void> begin(const resize_goal& goal);
+  result<resize_plan> plan(const resize_goal& goal) const;
+  void begin_towards(std::uint64_t keep_bytes);
+  bool settled();
   void count_picks(const window& what, window_result& answer);
   result<void> pick_tokens(const window& what, const float* x, window_result& answer);
   bus::card_report report() const;
@@ -90,7 +99,8 @@ class card {
   std::optional<resize> resize_;
   time_point resize_began_{};
   std::uint32_t reserve_mib_;                 // in force
-  std::uint32_t reserve_wanted_mib_ = 0;      // of the resize under way
+  resize_goal goal_;                          // of the resize under way, or of the last
+  std::uint32_t rounds_ = 0;                  // of it so far
   std::uint64_t short_bytes_ = 0;             // of the last resize
   double took_ms_ = 0;                        // of the last resize
   std::optional<std::uint64_t> fast_path_;    // the version it was built for

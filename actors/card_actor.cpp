@@ -118,10 +118,10 @@ card_actor::behavior_type card_behavior(card_pointer self, card_factory make, re
       [self](halt_atom) {
         if (self->state.running) self->state.running->halted = true;
       },
-      [self](resize_atom, std::uint32_t reserve_mib) -> caf::result<bus::card_report> {
+      [self](resize_atom, const resize_goal& goal) -> caf::result<bus::card_report> {
         card_state& state = self->state;
         if (!state.device) return not_loaded();
-        if (auto begun = state.device->begin_resize(reserve_mib); !begun) return to_caf(begun.error());
+        if (auto begun = state.device->begin_resize(goal); !begun) return to_caf(begun.error());
         state.resizing = self->make_response_promise<bus::card_report>();
         auto promise = *state.resizing;
         step_resize(self);
@@ -129,6 +129,10 @@ card_actor::behavior_type card_behavior(card_pointer self, card_factory make, re
       },
       [self](step_atom) {
         if (self->state.device && self->state.device->resizing()) step_resize(self);
+      },
+      [self](plan_atom, const resize_goal& goal) -> caf::result<bus::card_plan> {
+        if (!self->state.device) return not_loaded();
+        return to_caf(self->state.device->foresee(goal));
       },
       [self](adopt_atom, std::uint64_t version) {
         if (self->state.device) self->state.device->adopt_fast_path(version);

@@ -1,6 +1,8 @@
 #include "actors/expert_heat.hpp"
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 namespace ebb::actors {
 namespace {
@@ -41,6 +43,15 @@ std::vector<expert_id> expert_heat::hottest_first() const {
   for (std::uint32_t number = 0; number < experts_.count(); ++number) all.push_back(experts_.at(number));
   std::sort(all.begin(), all.end(), [this](expert_id a, expert_id b) { return is_hotter(a, b); });
   return all;
+}
+
+double expert_heat::share_of_hottest(std::uint32_t count) const {
+  std::vector<double> sorted = count_;
+  const std::size_t n_hot = std::min<std::size_t>(count, sorted.size());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n_hot), sorted.end(), std::greater<>());
+  const double hot = std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n_hot), 0.0);
+  const double all = std::accumulate(sorted.begin() + static_cast<std::ptrdiff_t>(n_hot), sorted.end(), hot);
+  return all > 0 ? hot / all : static_cast<double>(n_hot) / static_cast<double>(sorted.size());
 }
 
 }  // namespace ebb::actors

@@ -36,6 +36,9 @@ class expert_heat {
 
   std::vector<expert_id> hottest_first() const;
 
+  // Of all uses, the share that the `count` hottest experts have, in [0, 1]; that of any `count` experts while nothing was used.
+  double share_of_hottest(std::uint32_t count) const;
+
   const expert_range& experts() const noexcept { return experts_; }
 
  private:

@@ -96,6 +96,28 @@ void begin(gateway_pointer self, const address& to, const bus::status&) {
           [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
 }
 
+// Whoever acquired a lease and left before the answer does not know it, and nobody else would ever release it.
+void begin(gateway_pointer self, const address& to, const bus::lease& asked) {
+  const auto timeout = limits::resize_timeout + std::chrono::seconds(asked.wait_s.value_or(0));
+  self->request(self->state.ledger, timeout, lease_atom::value, asked, to.id)
+      .then(
+          [self, to, acquired = asked.action == "acquire"](bus::lease_report& report) {
+            if (acquired && !self->state.under_way.contains(to.request)) {
+              for (const bus::lease_info& each : report.leases) self->send(self->state.ledger, left_atom::value, each.lease_id);
+            }
+            finish(self, to, std::move(report));
+          },
+          [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
+}
+
+void begin(gateway_pointer self, const address& to, const bus::plan& asked) {
+  self->request(self->state.ledger, limits::status_timeout, plan_atom::value, asked)
+      .then([self, to](bus::plan_report& report) { finish(self, to, std::move(report)); },
+            [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
+}
+
+void begin(gateway_pointer self, const address& to, const bus::subscribe&) { finish(self, to, self->state.options.events()); }
+
 // Asks every card, one answer or error for all.
 void begin(gateway_pointer self, const address& to, const bus::cards&) {
   struct gathering {

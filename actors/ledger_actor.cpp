@@ -1,78 +1,421 @@
 #include "actors/ledger_actor.hpp"
+#include "actors/plan.hpp"
+#include "config/assert.hpp"
 #include "config/limits.hpp"
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace ebb::actors {
 namespace {
 
 using ledger_pointer = ledger_actor::stateful_pointer<ledger_state>;
+using lease_promise = caf::typed_response_promise<bus::lease_report>;
 
-void begin_next(ledger_pointer self);
+ledger& book(ledger_pointer self) { return self->state.options->book; }
+time_point now(ledger_pointer self) { return self->state.options->now(); }
+void tell(ledger_pointer self, bus::event_body what) { self->state.options->tell(std::move(what)); }
 
-void finish_current(ledger_pointer self) {
+// --- one thing after the other
+
+void enqueue(ledger_pointer self, std::function<void()> operation) {
+  auto& operations = self->state.operations;
+  operations.push_back(std::move(operation));
+  if (operations.size() == 1) operations.front()();
+}
+
+void next(ledger_pointer self) {
+  auto& operations = self->state.operations;
+  EBB_ASSERT(!operations.empty());
+  operations.pop_front();
+  if (!operations.empty()) operations.front()();
+}
+
+void set_tick(ledger_pointer self) {
   auto& state = self->state;
-  auto& cards = state.report.cards;
+  const bool regrows = std::any_of(state.regrowths.begin(), state.regrowths.end(), [](const auto& each) { return each.has_value(); });
+  if (state.tick_set || (!regrows && state.waiting_for_room.empty() && book(self).leases().empty())) return;
+  state.tick_set = true;
+  std::chrono::nanoseconds wait = limits::ledger_tick;
+  if (const auto end = book(self).next_end()) wait = std::clamp<std::chrono::nanoseconds>(*end - now(self), std::chrono::milliseconds(1), wait);
+  self->delayed_send(self, wait, tick_atom::value);
+}
+
+result<void> write_down(ledger_pointer self) {
+  const auto& options = *self->state.options;
+  if (!options.write_down) return {};
+  return options.write_down(options.book.state(options.now(), options.unix_ms()));
+}
+
+resize_goal goal_of(ledger_pointer self, card_id card, std::uint32_t reserve_mib) {
+  return {.reserve_mib = reserve_mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = book(self).ceiling_mib(card, reserve_mib)};
+}
+
+template <class Done, class Failed>
+void resize(ledger_pointer self, card_id card, const resize_goal& goal, Done done, Failed failed) {
+  self->request(self->state.cards[card.value], limits::resize_timeout, resize_atom::value, goal)
+      .then([done](const bus::card_report& report) { done(report); }, [failed](const caf::error& why) { failed(from_caf(why)); });
+}
+
+void tell_resized(ledger_pointer self, const bus::card_report& report, const char* cause) {
+  double& told = self->state.cache_told_mib[report.device];
+  if (std::exchange(told, report.expert_cache_mib) != report.expert_cache_mib) tell(self, bus::resized{report, cause});
+  if (report.short_mib > 0) tell(self, bus::short_of{report.device, report.short_mib});
+}
+
+// --- vram
+
+struct vram_command {
+  caf::typed_response_promise<bus::vram_report> promise;
+  std::size_t answers_missing = 0;
+  bus::vram_report report;
+  std::optional<error> failure;
+};
+
+void finish(ledger_pointer self, vram_command& command) {
+  auto& cards = command.report.cards;
   std::sort(cards.begin(), cards.end(), [](const auto& a, const auto& b) { return a.device < b.device; });
-  if (state.failure) {
-    std::string text = state.failure->text;
+  if (!cards.empty()) {
+    if (auto written = write_down(self); !written && !command.failure) command.failure = written.error();
+  }
+  if (command.failure) {
+    std::string text = command.failure->text;
     for (const auto& done : cards) text += "; device " + std::to_string(done.device) + " holds its new reserve";
-    state.current->promise.deliver(to_caf(error{state.failure->code, std::move(text)}));
+    command.promise.deliver(to_caf(error{command.failure->code, std::move(text)}));
   } else {
-    state.current->promise.deliver(std::move(state.report));
+    command.promise.deliver(std::move(command.report));
   }
-  state.current.reset();
-  begin_next(self);
+  next(self);
 }
 
-void card_answered(ledger_pointer self) {
-  if (--self->state.answers_missing == 0) finish_current(self);
-}
-
-void begin_current(ledger_pointer self) {
-  auto& state = self->state;
-  state.report = {};
-  state.failure.reset();
-  const auto targets = state.book->targets(state.current->asked);
+void set_reserves(ledger_pointer self, const bus::vram& asked, const std::shared_ptr<vram_command>& command) {
+  const auto targets = book(self).targets(asked.reserve_mib, asked.device);
   if (!targets) {
-    state.failure = targets.error();
-    return finish_current(self);
+    command->failure = targets.error();
+    return finish(self, *command);
   }
-  state.answers_missing = targets->size();
+  command->answers_missing = targets->size();
   for (const reserve_target target : *targets) {
-    self->request(state.cards[target.card.value], limits::resize_timeout, resize_atom::value, target.reserve_mib)
+    self->state.regrowths[target.card.value].reset();  // what is asked for now counts
+    resize(
+        self, target.card, goal_of(self, target.card, target.reserve_mib),
+        [self, command, target](const bus::card_report& report) {
+          book(self).set(target);
+          command->report.cards.push_back(report);
+          tell_resized(self, report, "command");
+          if (--command->answers_missing == 0) finish(self, *command);
+        },
+        [self, command](error why) {
+          command->failure = std::move(why);
+          if (--command->answers_missing == 0) finish(self, *command);
+        });
+  }
+}
+
+// --- growing back
+
+void regrow(ledger_pointer self, card_id card) {
+  auto& wanted = self->state.regrowths[card.value];
+  if (!wanted || std::exchange(wanted->under_way, true)) return;
+  enqueue(self, [self, card] {
+    auto& growth = self->state.regrowths[card.value];
+    if (!growth) return next(self);  // a command has come meanwhile
+    growth->under_way = false;
+    const auto goal = goal_of(self, card, book(self).reserve_mib(card));
+    resize(
+        self, card, goal,
+        [self, card, goal](const bus::card_report& report) {
+          auto& growing = self->state.regrowths[card.value];
+          tell_resized(self, report, "lease_ended");
+          const double most = std::min(growing ? growing->cache_mib : 0, goal.ceiling_mib.value_or(report.expert_cache_full_mib));
+          // If there is room and it did not grow, no whole segment fits below the ceiling: it is as large as it may be.
+          const double room = report.vram_free_mib - report.reserve_mib;
+          if (room >= most - report.expert_cache_mib) growing.reset();
+          set_tick(self);
+          next(self);
+        },
+        [self](const error&) {
+          set_tick(self);  // tried again then
+          next(self);
+        });
+  });
+}
+
+void retry_waiting(ledger_pointer self);
+
+void lease_over(ledger_pointer self, const ended_lease& ended) {
+  auto& state = self->state;
+  tell(self, bus::lease_ended{ended.lease.info(now(self)), std::string(to_string(ended.cause))});
+  const std::uint32_t card = ended.lease.card.value;
+  state.regrowths[card] = ledger_state::regrowth{state.cache_before_mib[card], false};
+  regrow(self, ended.lease.card);
+}
+
+// --- leases
+
+bus::lease_report report_of(ledger_pointer self, const held_lease& lease) { return {{lease.info(now(self))}, {}, {}}; }
+
+std::string warning_of(const bus::lease& asked, std::uint32_t mib) {
+  std::string warning;
+  if (mib < asked.mib) warning = "only " + std::to_string(mib) + " of " + std::to_string(*asked.mib) + " MiB could be freed";
+  if (mib >= limits::context_mib_warned) return warning;
+  if (!warning.empty()) warning += "; ";
+  return warning + "less than " + std::to_string(limits::context_mib_warned) +
+         " MiB: a program that has no CUDA context on this card yet needs 305 to 613 MiB for that alone";
+}
+
+void refuse(const lease_promise& promise, error why) {
+  lease_promise to = promise;
+  to.deliver(to_caf(why));
+}
+
+void acquire(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until);
+
+// Waits for room if it may, else says that there is none.
+void no_room(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until, error why) {
+  auto& waiting = self->state.waiting_for_room;
+  if (why.code == errc::short_of && until > now(self)) {
+    if (waiting.size() < limits::lease_waiting_max) {
+      waiting.push_back({asked, id, promise, until});
+      set_tick(self);
+      return;
+    }
+    why = {errc::busy, std::to_string(limits::lease_waiting_max) + " acquires wait for room already; try again later"};
+  }
+  refuse(promise, std::move(why));
+}
+
+void give(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, std::uint32_t mib, std::uint64_t pid_began,
+          const bus::card_report& card) {
+  const held_lease given = book(self).grant(asked, id, mib, pid_began, now(self));
+  if (auto written = write_down(self); !written) {
+    static_cast<void>(book(self).end(given.id, lease_cause::released));
+    self->state.regrowths[given.card.value] = ledger_state::regrowth{self->state.cache_before_mib[given.card.value], false};
+    refuse(promise, written.error());
+    return regrow(self, given.card);
+  }
+  self->state.regrowths[given.card.value].reset();
+  tell(self, bus::lease_granted{given.info(now(self))});
+  lease_promise to = promise;
+  to.deliver(bus::lease_report{{given.info(now(self))}, {card}, warning_of(asked, mib)});
+  set_tick(self);
+}
+
+// The card has been asked for the memory. What it could not free in the end, since somebody else took it meanwhile, is given back.
+void judge(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until,
+           std::uint64_t pid_began, std::uint32_t tried_mib, const bus::card_report& report) {
+  const auto missing = static_cast<std::uint32_t>(std::ceil(report.short_mib));
+  const std::uint32_t mib = tried_mib > missing ? tried_mib - missing : 0;
+  tell_resized(self, report, "lease");
+  if (mib >= asked.min_mib.value_or(*asked.mib)) {
+    give(self, asked, id, promise, mib, pid_began, report);
+    return next(self);
+  }
+  const card_id card{report.device};
+  const error why{errc::short_of, "device " + std::to_string(card.value) + " freed only " + std::to_string(mib) +
+                                      " MiB, another program took the rest meanwhile; nothing is lent, try again"};
+  const auto undone = [=](const auto&) {
+    no_room(self, asked, id, promise, until, why);
+    next(self);
+  };
+  resize(self, card, goal_of(self, card, book(self).reserve_mib(card)), undone, undone);
+}
+
+void ask_for_memory(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until,
+                    std::uint64_t pid_began) {
+  const card_id card{*asked.device};
+  const std::uint32_t reserve = book(self).reserve_mib(card);
+  const std::uint32_t least = asked.min_mib.value_or(*asked.mib);
+  // The free figure alone would promise the same memory twice, until the first holder has taken it.
+  const std::uint32_t mib = std::min(*asked.mib, book(self).room_mib(card, reserve));
+  if (mib < least) {
+    no_room(self, asked, id, promise, until,
+            {errc::short_of, "card " + std::to_string(card.value) + " can free " + std::to_string(mib) + " MiB beside its reserve of " + std::to_string(reserve) +
+                                 " MiB and what is lent already, and " + std::to_string(least) + " are asked for; nothing has changed"});
+    return next(self);
+  }
+  const resize_goal goal{
+      .reserve_mib = reserve, .extra_mib = mib, .extra_min_mib = least, .ceiling_mib = book(self).ceiling_mib(card, reserve, mib)};
+  resize(
+      self, card, goal, [=](const bus::card_report& report) { judge(self, asked, id, promise, until, pid_began, mib, report); },
+      [=](error why) {
+        no_room(self, asked, id, promise, until, std::move(why));
+        next(self);
+      });
+}
+
+void begin_acquire(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until) {
+  auto& state = self->state;
+  const auto stop = [&](error why) {
+    refuse(promise, std::move(why));
+    next(self);
+  };
+  if (const held_lease* given = book(self).given_for(asked, id)) {
+    lease_promise to = promise;
+    to.deliver(report_of(self, *given));
+    return next(self);
+  }
+  if (auto possible = book(self).check(asked); !possible) return stop(possible.error());
+  std::uint64_t pid_began = 0;
+  if (asked.pid) {
+    const auto began = state.options->processes(*asked.pid);
+    if (!began) return stop({errc::bad_value, "lease: there is no process " + std::to_string(*asked.pid) + "; give the pid of the program that will use the memory, or none"});
+    pid_began = *began;
+  }
+  const card_id card{*asked.device};
+  if (book(self).knows_together(card)) return ask_for_memory(self, asked, id, promise, until, pid_began);
+  self->request(state.cards[card.value], limits::status_timeout, info_atom::value)
+      .then(
+          [=](const bus::card_info& info) {
+            book(self).note_together(card, info.report.expert_cache_mib + info.report.vram_free_mib);
+            self->state.cache_before_mib[card.value] = info.report.expert_cache_mib;
+            ask_for_memory(self, asked, id, promise, until, pid_began);
+          },
+          [=](const caf::error& why) {
+            refuse(promise, from_caf(why));
+            next(self);
+          });
+}
+
+void acquire(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until) {
+  enqueue(self, [=] { begin_acquire(self, asked, id, promise, until); });
+}
+
+// Those whose time is over are told; the others try again, oldest first.
+void retry_waiting(ledger_pointer self) {
+  for (auto& each : std::exchange(self->state.waiting_for_room, {})) acquire(self, each.asked, each.id, each.promise, each.until);
+}
+
+void end_lease(ledger_pointer self, std::uint64_t id, lease_cause cause, const std::function<void(const result<ended_lease>&)>& answer) {
+  enqueue(self, [=] {
+    const auto ended = book(self).end(id, cause);
+    if (ended) static_cast<void>(write_down(self));  // if that fails, it is ended again after a restart, by its time
+    answer(ended);
+    if (ended) {
+      lease_over(self, *ended);
+      retry_waiting(self);
+    }
+    next(self);
+  });
+}
+
+caf::result<bus::lease_report> take_lease(ledger_pointer self, const bus::lease& asked, const bus::request_id& id) {
+  if (asked.action == "list") {
+    bus::lease_report all;
+    for (const held_lease& each : book(self).leases()) all.leases.push_back(each.info(now(self)));
+    return all;
+  }
+  auto promise = self->make_response_promise<bus::lease_report>();
+  if (asked.action == "acquire") {
+    acquire(self, asked, id, promise, now(self) + std::chrono::seconds(asked.wait_s.value_or(0)));
+  } else if (asked.action == "renew") {
+    enqueue(self, [=]() mutable {
+      const auto renewed = book(self).renew(*asked.lease_id, asked.ttl_s, now(self));
+      result<void> kept = renewed ? write_down(self) : fail(renewed.error());
+      if (kept) promise.deliver(report_of(self, *renewed));
+      else promise.deliver(to_caf(kept.error()));
+      next(self);
+    });
+  } else {
+    EBB_ASSERT(asked.action == "release");
+    end_lease(self, *asked.lease_id, lease_cause::released, [=](const result<ended_lease>& ended) mutable {
+      if (ended) promise.deliver(report_of(self, ended->lease));
+      else promise.deliver(to_caf(ended.error()));
+    });
+  }
+  return promise;
+}
+
+// --- plan
+
+caf::result<bus::plan_report> take_plan(ledger_pointer self, const bus::plan& asked) {
+  const auto targets = book(self).targets(asked.reserve_mib, asked.device);
+  if (!targets) return to_caf(targets.error());
+  struct gathering {
+    caf::typed_response_promise<bus::plan_report> promise;
+    std::vector<bus::card_plan> cards;
+    std::size_t missing;
+    std::optional<error> failure;
+  };
+  const auto all = std::make_shared<gathering>(gathering{self->make_response_promise<bus::plan_report>(), {}, self->state.cards.size(), {}});
+  const auto answered = [all] {
+    if (--all->missing > 0) return;
+    if (all->failure) all->promise.deliver(to_caf(*all->failure));
+    else all->promise.deliver(together(std::move(all->cards)));
+  };
+  for (std::uint32_t number = 0; number < self->state.cards.size(); ++number) {
+    const auto target = std::find_if(targets->begin(), targets->end(), [&](const auto& each) { return each.card.value == number; });
+    const std::uint32_t reserve = target == targets->end() ? book(self).reserve_mib({number}) : target->reserve_mib;
+    self->request(self->state.cards[number], limits::status_timeout, plan_atom::value, goal_of(self, {number}, reserve))
         .then(
-            [self, target](bus::card_report& report) {
-              self->state.book->set(target);
-              self->state.report.cards.push_back(std::move(report));
-              card_answered(self);
+            [all, answered](const bus::card_plan& card) {
+              all->cards.push_back(card);
+              answered();
             },
-            [self](caf::error& why) {
-              self->state.failure = from_caf(why);
-              card_answered(self);
+            [all, answered](const caf::error& why) {
+              all->failure = from_caf(why);
+              answered();
             });
   }
+  return all->promise;
 }
 
-void begin_next(ledger_pointer self) {
+// --- time
+
+bool is_alive(ledger_pointer self, std::uint32_t pid, std::uint64_t began) { return self->state.options->processes(pid) == began; }
+
+void take_tick(ledger_pointer self) {
   auto& state = self->state;
-  if (state.current || state.waiting.empty()) return;
-  state.current = std::move(state.waiting.front());
-  state.waiting.pop_front();
-  begin_current(self);
+  state.tick_set = false;
+  enqueue(self, [self] {
+    const auto ended = book(self).take_ended(now(self), [self](std::uint32_t pid, std::uint64_t began) { return is_alive(self, pid, began); });
+    if (!ended.empty()) static_cast<void>(write_down(self));
+    for (const ended_lease& each : ended) lease_over(self, each);
+    for (std::uint32_t card = 0; card < self->state.cards.size(); ++card) regrow(self, {card});
+    retry_waiting(self);
+    set_tick(self);
+    next(self);
+  });
+}
+
+void take_yield(ledger_pointer self, card_id card, double ceiling_mib) {
+  EBB_ASSERT(card.value < self->state.cards.size());
+  enqueue(self, [=] {
+    book(self).yield(card, ceiling_mib < 0 ? std::nullopt : std::optional(ceiling_mib));
+    resize(
+        self, card, goal_of(self, card, book(self).reserve_mib(card)),
+        [self](const bus::card_report& report) {
+          tell_resized(self, report, "pressure");
+          next(self);
+        },
+        [self](const error&) { next(self); });  // the watcher looks again
+  });
 }
 
 }  // namespace
 
-ledger_actor::behavior_type ledger_behavior(ledger_pointer self, std::vector<card_actor> cards, std::vector<std::uint32_t> start_reserve_mib) {
-  self->state.book.emplace(std::move(start_reserve_mib));
-  self->state.cards = std::move(cards);
+ledger_actor::behavior_type ledger_behavior(ledger_pointer self, std::vector<card_actor> cards, ledger_options options) {
+  auto& state = self->state;
+  EBB_ASSERT(options.book.n_cards() == cards.size());
+  state.options.emplace(std::move(options));
+  state.regrowths.resize(cards.size());
+  state.cache_before_mib.assign(cards.size(), std::numeric_limits<double>::infinity());  // unknown of leases from before a restart: all
+  state.cache_told_mib.assign(cards.size(), -1);
+  state.cards = std::move(cards);
+  set_tick(self);
   return {
       [self](vram_atom, const bus::vram& asked) -> caf::result<bus::vram_report> {
-        auto promise = self->make_response_promise<bus::vram_report>();
-        self->state.waiting.push_back({asked, promise});
-        begin_next(self);
+        auto command = std::make_shared<vram_command>();
+        command->promise = self->make_response_promise<bus::vram_report>();
+        auto promise = command->promise;
+        enqueue(self, [self, asked, command] { set_reserves(self, asked, command); });
         return promise;
       },
+      [self](lease_atom, const bus::lease& asked, const bus::request_id& id) { return take_lease(self, asked, id); },
+      [self](plan_atom, const bus::plan& asked) { return take_plan(self, asked); },
+      [self](left_atom, std::uint64_t lease_id) { end_lease(self, lease_id, lease_cause::client_left, [](const auto&) {}); },
+      [self](yield_atom, card_id card, double ceiling_mib) { take_yield(self, card, ceiling_mib); },
+      [self](tick_atom) { take_tick(self); },
   };
 }
 

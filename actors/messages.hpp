@@ -9,6 +9,7 @@
 #include "model/stage.hpp"
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,14 @@ struct window_result {
   std::vector<picked_token> picked;             // in the order of window::sampled; empty from all but the last stage
   std::vector<std::uint32_t> hits;              // [rows]: of each row's picks in this stage, those that were in a slot
   std::uint32_t picks_per_row = 0;              // layers of the stage * top_k
+};
+
+// What a resize is to bring about.
+struct resize_goal {
+  std::uint32_t reserve_mib = 0;      // must be free, now and from then on
+  std::uint32_t extra_mib = 0;        // must be free beyond it, now: a lease that is about to be given
+  std::uint32_t extra_min_mib = 0;    // if not even so much of it can be free, nothing is changed and the card is short_of it
+  std::optional<double> ceiling_mib;  // the most that the cache may map
 };
 
 // Sent to the residency actor whenever experts came or went. A version names one published table of one card.

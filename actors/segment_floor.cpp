@@ -1,4 +1,5 @@
 #include "actors/segment_floor.hpp"
+#include <algorithm>
 
 namespace ebb::actors {
 namespace {
@@ -11,7 +12,7 @@ resize_plan plan_resize(const kernels::segment_layout& layout, const resize_inpu
   const std::uint64_t together = inputs.mapped_bytes + inputs.free_bytes;
   const std::uint64_t fits = layout.round_down(std::min(minus(together, inputs.wanted_free_bytes), inputs.ceiling_bytes));
   const std::uint64_t keep = std::max(fits, layout.round_up(inputs.floor_bytes));
-  return {keep, minus(inputs.wanted_free_bytes, minus(together, keep))};
+  return {keep, std::max(minus(inputs.wanted_free_bytes, minus(together, keep)), minus(keep, inputs.ceiling_bytes))};
 }
 
 }  // namespace ebb::actors

@@ -19,7 +19,7 @@ struct resize_inputs {
 
 struct resize_plan {
   std::uint64_t keep_bytes = 0;   // what shall be mapped: below mapped_bytes is a shrink, above it a growth
-  std::uint64_t short_bytes = 0;  // what will be missing of wanted_free_bytes, since the floor is kept
+  std::uint64_t short_bytes = 0;  // what will be missing of wanted_free_bytes, or lie above the ceiling, since the floor is kept
   friend bool operator==(const resize_plan&, const resize_plan&) = default;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 #include "bus/messages.hpp"
 #include "config/limits.hpp"
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -43,6 +44,9 @@ template <class Message>
 inline constexpr std::string_view name_of = {};
 template <class Message>
 inline constexpr std::tuple<> fields_of = {};
+// A member whose fields lie in the same map, before the message's own.
+template <class Message>
+inline constexpr std::nullptr_t base_of = nullptr;
 
 // --- commands
 
@@ -87,6 +91,35 @@ template <>
 inline constexpr std::string_view name_of<status> = "status";
 template <>
 inline constexpr std::string_view name_of<cards> = "cards";
+
+template <>
+inline constexpr std::string_view name_of<lease> = "lease";
+template <>
+inline constexpr auto fields_of<lease> = [] {
+  using enum presence;
+  return std::tuple{
+      field{"action", &lease::action},
+      field{"owner", &lease::owner, optional, range{1, limits::lease_owner_bytes_max}},
+      field{"device", &lease::device, optional},
+      field{"mib", &lease::mib, optional, range{1}},
+      field{"min_mib", &lease::min_mib, optional, range{1}},
+      field{"ttl_s", &lease::ttl_s, optional, range{1, limits::lease_ttl_s_max}},
+      field{"wait_s", &lease::wait_s, optional, range{0, limits::lease_wait_s_max}},
+      field{"pid", &lease::pid, optional, range{1, limits::pid_max}},
+      field{"lease_id", &lease::lease_id, optional},
+  };
+}();
+
+template <>
+inline constexpr std::string_view name_of<plan> = "plan";
+template <>
+inline constexpr auto fields_of<plan> = std::tuple{
+    field{"reserve_mib", &plan::reserve_mib, presence::required_or_nil},
+    field{"device", &plan::device, presence::optional},
+};
+
+template <>
+inline constexpr std::string_view name_of<subscribe> = "subscribe";
 
 // --- replies
 
@@ -134,7 +167,8 @@ inline constexpr std::string_view name_of<vram_report> = "vram";
 template <>
 inline constexpr auto fields_of<vram_report> = std::tuple{field{"cards", &vram_report::cards}};
 
-// In the map of a card the report's fields lie beside its own, first.
+template <>
+inline constexpr auto base_of<card_info> = &card_info::report;
 template <>
 inline constexpr auto fields_of<card_info> = std::tuple{
     field{"kind", &card_info::kind},           field{"layer_begin", &card_info::layer_begin},
@@ -173,6 +207,54 @@ template <>
 inline constexpr std::string_view name_of<cancelled> = "cancelled";
 
 template <>
+inline constexpr auto fields_of<lease_info> = std::tuple{
+    field{"lease_id", &lease_info::lease_id}, field{"owner", &lease_info::owner},         field{"device", &lease_info::device},
+    field{"mib", &lease_info::mib},           field{"ends_in_s", &lease_info::ends_in_s}, field{"pid", &lease_info::pid},
+};
+
+template <>
+inline constexpr std::string_view name_of<lease_report> = "lease";
+template <>
+inline constexpr auto fields_of<lease_report> = std::tuple{
+    field{"leases", &lease_report::leases},
+    field{"cards", &lease_report::cards},
+    field{"warning", &lease_report::warning},
+};
+
+template <>
+inline constexpr auto fields_of<card_plan> = std::tuple{
+    field{"device", &card_plan::device},
+    field{"layers", &card_plan::layers},
+    field{"reserve_mib", &card_plan::reserve_mib},
+    field{"expert_slots", &card_plan::expert_slots},
+    field{"expert_cache_mib", &card_plan::expert_cache_mib},
+    field{"short_mib", &card_plan::short_mib},
+    field{"hit_rate", &card_plan::hit_rate},
+    field{"hit_rate_now", &card_plan::hit_rate_now},
+    field{"ms_per_token", &card_plan::ms_per_token},
+    field{"ms_per_token_now", &card_plan::ms_per_token_now},
+};
+
+template <>
+inline constexpr std::string_view name_of<plan_report> = "plan";
+template <>
+inline constexpr auto fields_of<plan_report> = std::tuple{
+    field{"cards", &plan_report::cards},
+    field{"hit_rate", &plan_report::hit_rate},
+    field{"hit_rate_now", &plan_report::hit_rate_now},
+    field{"tokens_per_s", &plan_report::tokens_per_s},
+    field{"tokens_per_s_now", &plan_report::tokens_per_s_now},
+};
+
+template <>
+inline constexpr std::string_view name_of<subscribed> = "subscribed";
+template <>
+inline constexpr auto fields_of<subscribed> = std::tuple{
+    field{"endpoints", &subscribed::endpoints},
+    field{"sequence", &subscribed::sequence},
+};
+
+template <>
 inline constexpr std::string_view name_of<error> = "error";
 template <>
 inline constexpr auto fields_of<error> = std::tuple{
@@ -184,7 +266,7 @@ inline constexpr auto fields_of<error> = std::tuple{
 template <class Message, class Visit>
 void for_each_field(Message& message, Visit&& visit) {
   using plain = std::remove_const_t<Message>;
-  if constexpr (std::is_same_v<plain, card_info>) for_each_field(message.report, visit);
+  if constexpr (!std::is_null_pointer_v<std::remove_const_t<decltype(base_of<plain>)>>) for_each_field(message.*base_of<plain>, visit);
   std::apply([&](const auto&... each) { (visit(each, message), ...); }, fields_of<plain>);
 }
 

@@ -6,6 +6,9 @@
 //   vram       vram_report                                vram_report
 //   status     status_report                              status_report
 //   cards      cards_report                               cards_report
+//   lease      lease_report                               lease_report
+//   plan       plan_report                                plan_report
+//   subscribe  subscribed                                 subscribed; the events themselves come from bus/events.hpp's socket
 //   any        error                                      error
 #pragma once
 #include "bus/request_id.hpp"
@@ -61,7 +64,32 @@ struct cards {
   friend bool operator==(const cards&, const cards&) = default;
 };
 
-using command = std::variant<generate, cancel, vram, status, cards>;
+// VRAM promised to another program. What each action takes is listed in docs/BUS.md and checked by the codec.
+struct lease {
+  std::string action;                    // "acquire", "renew", "release" or "list"
+  std::string owner;                     // acquire: who; for people
+  std::optional<std::uint32_t> device;   // acquire
+  std::optional<std::uint32_t> mib;      // acquire, > 0
+  std::optional<std::uint32_t> min_mib;  // acquire: rather so much than nothing; absent: all or nothing
+  std::optional<std::uint32_t> ttl_s;    // acquire, renew: it ends so long from now
+  std::optional<std::uint32_t> wait_s;   // acquire: how long to wait for room; absent: not at all
+  std::optional<std::uint32_t> pid;      // acquire: it ends with this process
+  std::optional<std::uint64_t> lease_id; // renew, release
+  friend bool operator==(const lease&, const lease&) = default;
+};
+
+// What would a reserve cost?
+struct plan {
+  std::optional<std::uint32_t> reserve_mib;  // absent: the reserve of the start
+  std::optional<std::uint32_t> device;       // absent: every card
+  friend bool operator==(const plan&, const plan&) = default;
+};
+
+struct subscribe {
+  friend bool operator==(const subscribe&, const subscribe&) = default;
+};
+
+using command = std::variant<generate, cancel, vram, status, cards, lease, plan, subscribe>;
 
 struct request {
   request_id id;      // empty in a text command, never in a msgpack one
@@ -154,9 +182,56 @@ struct cancelled {
   friend bool operator==(const cancelled&, const cancelled&) = default;
 };
 
+struct lease_info {
+  std::uint64_t lease_id = 0;
+  std::string owner;
+  std::uint32_t device = 0;
+  std::uint32_t mib = 0;
+  double ends_in_s = 0;
+  std::uint32_t pid = 0;  // 0: none
+  friend bool operator==(const lease_info&, const lease_info&) = default;
+};
+
+struct lease_report {
+  std::vector<lease_info> leases;   // the one that was acquired, renewed or released, or all
+  std::vector<card_report> cards;   // acquire: the card as it is now
+  std::string warning;              // acquire: what the owner should know; may be empty
+  friend bool operator==(const lease_report&, const lease_report&) = default;
+};
+
+// What a card would be at the reserve that was asked about.
+struct card_plan {
+  std::uint32_t device = 0;
+  std::uint32_t layers = 0;  // of its stage
+  std::uint32_t reserve_mib = 0;
+  std::uint32_t expert_slots = 0;
+  double expert_cache_mib = 0;
+  double short_mib = 0;
+  double hit_rate = 0;      // of this stage, by what was asked for lately; in [0, 1]
+  double hit_rate_now = 0;
+  double ms_per_token = 0;  // of this stage, for one session; 0: nothing has been measured yet
+  double ms_per_token_now = 0;
+  friend bool operator==(const card_plan&, const card_plan&) = default;
+};
+
+struct plan_report {
+  std::vector<card_plan> cards;  // every card of the run; those that were not asked about stay as they are
+  double hit_rate = 0;           // of all
+  double hit_rate_now = 0;
+  double tokens_per_s = 0;       // of one session; 0: nothing has been measured yet
+  double tokens_per_s_now = 0;
+  friend bool operator==(const plan_report&, const plan_report&) = default;
+};
+
+struct subscribed {
+  std::vector<std::string> endpoints;  // where events come out; none: they are switched off
+  std::uint64_t sequence = 0;          // of the newest event so far
+  friend bool operator==(const subscribed&, const subscribed&) = default;
+};
+
 struct reply {
   request_id id;  // of the request; empty for a text command
-  std::variant<token, done, vram_report, cards_report, status_report, cancelled, error> body;
+  std::variant<token, done, vram_report, cards_report, status_report, cancelled, lease_report, plan_report, subscribed, error> body;
 
   // Whether the request is answered with this: everything but a token.
   bool last() const noexcept { return !std::holds_alternative<token>(body); }

@@ -11,6 +11,7 @@
 #include "config/limits.hpp"
 #include "config/nearest.hpp"
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -40,6 +41,42 @@ void check_whole(const generate& asked, field_reader& reader) {
   if (!asked.prompt.empty() && !asked.ids.empty())
     reader.refuse(errc::bad_value, "prompt and ids are both given; give one of them");
   if (asked.prompt.empty() && asked.ids.empty()) reader.refuse(errc::missing_key, "prompt is missing; give it, or ids instead");
+}
+
+// Which fields an action of `lease` has, and which of them must be there.
+struct lease_action {
+  std::string_view name;
+  std::vector<std::string_view> required;
+  std::vector<std::string_view> allowed;
+};
+
+const std::array<lease_action, 4>& lease_actions() {
+  static const std::array<lease_action, 4> all{{
+      {"acquire", {"owner", "device", "mib"}, {"min_mib", "ttl_s", "wait_s", "pid"}},
+      {"renew", {"lease_id"}, {"ttl_s"}},
+      {"release", {"lease_id"}, {}},
+      {"list", {}, {}},
+  }};
+  return all;
+}
+
+void check_whole(const lease& asked, field_reader& reader) {
+  const auto& actions = lease_actions();
+  const auto action = std::find_if(actions.begin(), actions.end(), [&](const auto& each) { return each.name == asked.action; });
+  if (action == actions.end()) {
+    return reader.refuse(errc::bad_value, "lease: action must be acquire, renew, release or list, not " + in_quotes(asked.action));
+  }
+  for_each_field(asked, [&](const auto& field, const auto& owner) {
+    if (field.key == "action") return;
+    const bool given = !is_left_out(owner.*field.member, field.when);
+    const auto has = [&](const auto& keys) { return std::find(keys.begin(), keys.end(), field.key) != keys.end(); };
+    const std::string name = "lease: " + std::string(action->name) + ": " + std::string(field.key);
+    if (has(action->required) && !given) reader.refuse(errc::missing_key, name + " is missing; give it");
+    if (given && !has(action->required) && !has(action->allowed)) reader.refuse(errc::unknown_key, name + " has no meaning here; leave it out");
+  });
+  if (asked.min_mib && asked.mib && *asked.min_mib > *asked.mib) {
+    reader.refuse(errc::bad_value, "lease: min_mib is " + std::to_string(*asked.min_mib) + ", more than mib, which is " + std::to_string(*asked.mib));
+  }
 }
 
 template <class Command>

@@ -31,6 +31,17 @@ inline constexpr std::size_t message_values_max = std::size_t{1} << 21;  // of a
 inline constexpr std::size_t message_depth_max = 4;                      // the deepest message is map > array > map
 inline constexpr std::size_t quoted_bytes_max = 80;          // of outside text in an error: published names are below 64
 
+// --- leases
+inline constexpr std::uint32_t leases_max = 256;                  // in all; a sidecar holds one a job
+inline constexpr std::uint32_t lease_owner_bytes_max = 128;       // for people, in lists and logs
+inline constexpr std::uint32_t lease_ttl_s_default = 300;         // an image takes seconds to minutes; a longer job renews
+inline constexpr std::uint32_t lease_ttl_s_max = 7 * 24 * 3600;   // a week of training; beyond it somebody has forgotten it
+inline constexpr std::uint32_t lease_wait_s_max = 3600;
+inline constexpr std::uint32_t lease_waiting_max = 64;            // acquires that wait for room; beyond it they are told at once
+inline constexpr std::uint32_t pid_max = 1u << 22;                // the kernel's own limit
+inline constexpr std::chrono::milliseconds ledger_tick{1000};     // looks for ended leases and holders, and for memory let go
+inline constexpr std::uint32_t context_mib_warned = 640;          // a CUDA context takes 305 to 527 MiB and fails at 80: less is no use
+
 // --- the sockets
 inline constexpr int send_high_water = 1000;   // replies ZeroMQ holds for one client; beyond it they wait in our own backlog
 inline constexpr int receive_high_water = 64;  // frames of one client read ahead: 1 GiB of the largest ones
@@ -51,6 +62,8 @@ inline constexpr std::chrono::seconds stop_timeout{5};  // for the window under 
 
 // --- shrinking and growing
 inline constexpr std::chrono::milliseconds resize_step{20};  // a long resize is cut here, so that no token is late by more than 50 ms
+
+inline constexpr std::uint32_t resize_rounds_max = 4;  // times the free figure is read again; a neighbour that takes more each time wins
 
 // --- adapting residency to what is used. Swaps cost a copy each, between windows, so they are few and need a clear reason.
 inline constexpr std::uint32_t adapt_period_windows = 16;  // looking at all experts costs about a token's time on a large model

@@ -20,6 +20,8 @@ std::string_view to_string(errc code) noexcept {
     case errc::unknown_command: return "unknown_command";
     case errc::unknown_device: return "unknown_device";
     case errc::unknown_session: return "unknown_session";
+    case errc::unknown_lease: return "unknown_lease";
+    case errc::short_of: return "short_of";
     case errc::malformed: return "malformed";
     case errc::too_large: return "too_large";
     case errc::out_of_memory: return "out_of_memory";

@@ -29,6 +29,8 @@ enum class errc : std::uint8_t {
   unknown_command,           // a command that does not exist
   unknown_device,            // a device that is not in this run
   unknown_session,           // never begun, or ended
+  unknown_lease,             // never given, ended or expired
+  short_of,                  // a card cannot free that much; nothing has changed
   malformed,                 // bytes that are no message
   too_large,                 // a message, prompt or context over its limit
   out_of_memory,             // the system refused memory

@@ -1,6 +1,7 @@
 #include "tools/daemon.hpp"
 #include "bus/codec.hpp"
 #include "bus/endpoint.hpp"
+#include "config/limits.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/version.hpp"
 #include <algorithm>
@@ -23,20 +24,30 @@ result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   auto socket = bus::router_socket::open(endpoints_of(options.from.bus));
   if (!socket) return fail(socket.error());
   started->socket_ = std::move(*socket);
+  auto state = state_file::open(options.from.state_dir.empty() ? default_state_folder() : std::filesystem::path(options.from.state_dir));
+  if (!state) return fail(state.error());
+  started->state_ = std::move(*state);
   started->socket_->start({.on_frame = [self](const bus::client_id& from, bus::bytes frame) { self->take_frame(from, frame); },
                            .on_gone = [self](const bus::client_id& who) { self->client_left(who); }});
-  auto engine = engine::start(options, [self](const bus::client_id& to, const bus::reply& what, bool text) { self->send(to, what, text); });
+  engine_options wired = options;
+  if (auto before = self->state_->read()) wired.state.before = std::move(*before);
+  else started->state_damaged_ = before.error();
+  wired.state.write_down = [self](const bus::ledger_state& what) { return self->state_->write(what); };
+  auto engine = engine::start(wired, [self](const bus::client_id& to, const bus::reply& what, bool text) { self->send(to, what, text); });
   if (!engine) return fail(engine.error());
   started->engine_ = std::move(*engine);
-  started->ready_.store(started->engine_.get(), std::memory_order_release);
+  started->carry_out_kept();
   return started;
 }
 
 // The engine stops first, so that its last replies still find the socket; it dies last, since a frame that the socket's thread is
 // just passing on may still be on its way to it.
 daemon::~daemon() {
-  stopping_ = true;
-  ready_.store(nullptr, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    ready_ = nullptr;
+  }
   if (engine_) engine_->stop();
   if (socket_) socket_->stop();
 }
@@ -47,9 +58,33 @@ void daemon::take_frame(const bus::client_id& from, bus::bytes_view frame) {
     const bool text = asked.error().text;
     return send(from, bus::to_reply(std::move(asked.error())), text);
   }
-  if (auto* engine = ready_.load(std::memory_order_acquire)) return engine->submit(from, *asked);
-  if (std::holds_alternative<bus::status>(asked->command)) return send(from, {asked->id, without_model()}, asked->text);
-  send(from, {asked->id, error{errc::not_loaded, "the model is being loaded, or the daemon is stopping; try again in a moment"}}, asked->text);
+  if (auto answer = pass_on(from, *asked)) send(from, *answer, asked->text);
+}
+
+// The engine answers, now or after the load; or this does, at once.
+std::optional<bus::reply> daemon::pass_on(const bus::client_id& from, const bus::request& asked) {
+  const std::lock_guard lock(mutex_);
+  if (ready_ != nullptr) {
+    ready_->submit(from, asked);
+    return std::nullopt;
+  }
+  if (std::holds_alternative<bus::status>(asked.command)) return bus::reply{asked.id, without_model()};
+  if (keep_for_later(from, asked)) return std::nullopt;
+  return bus::reply{asked.id, error{errc::not_loaded, "the model is being loaded, or the daemon is stopping; try again in a moment"}};
+}
+
+// What is asked about memory while there is no model yet must not be lost: its answer comes after the load.
+bool daemon::keep_for_later(const bus::client_id& from, const bus::request& asked) {
+  const bool about_memory = std::holds_alternative<bus::vram>(asked.command) || std::holds_alternative<bus::lease>(asked.command);
+  if (stopping_ || !about_memory || kept_.size() >= limits::in_flight_max) return false;
+  kept_.emplace_back(from, asked);
+  return true;
+}
+
+void daemon::carry_out_kept() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [from, asked] : std::exchange(kept_, {})) engine_->submit(from, asked);
+  ready_ = engine_.get();
 }
 
 // What is known before there is a model, and when it is gone.
@@ -65,7 +100,10 @@ bus::status_report daemon::without_model() const {
 }
 
 void daemon::client_left(const bus::client_id& who) {
-  if (auto* engine = ready_.load(std::memory_order_acquire)) engine->client_left(who);
+  const std::lock_guard lock(mutex_);
+  if (ready_ != nullptr) return ready_->client_left(who);
+  // A lease is for whoever asks; a reserve is for the card, and stays wanted.
+  std::erase_if(kept_, [&](const auto& each) { return each.first == who && std::holds_alternative<bus::lease>(each.second.command); });
 }
 
 // A client that takes no more replies is given up: an answer with holes would be worse than none, and nobody else waits for it.

@@ -3,15 +3,20 @@
 #include "bus/router_socket.hpp"
 #include "config/settings.hpp"
 #include "tools/engine.hpp"
-#include <atomic>
+#include "tools/state_file.hpp"
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace ebb::tools {
 
 class daemon {
  public:
-  // Binds the endpoints first, so that a second daemon learns at once that there is one, then loads the model. Requests that come
-  // meanwhile are answered `not_loaded`, and `status` with "loading". Errors: those of router_socket::open and engine::start.
+  // Binds the endpoints first, so that a second daemon learns at once that there is one, then loads the model. Of the requests that
+  // come meanwhile, those about memory (vram, lease) are kept and carried out after the load, `status` is answered with "loading" and
+  // the others with `not_loaded`. Errors: those of router_socket::open, state_file::open and engine::start.
   static result<std::unique_ptr<daemon>> start(const engine_options& options);
 
   // Answers what is open with `cancelled`, then closes the socket.
@@ -22,6 +27,9 @@ class daemon {
   const tools::engine& engine() const noexcept { return *engine_; }
   const std::vector<std::string>& endpoints() const noexcept { return socket_->endpoints(); }
 
+  // What the user should know about the state that was kept from the last daemon; none: all of it holds.
+  std::optional<error> state_trouble() const { return state_damaged_ ? state_damaged_ : engine_->state_refused(); }
+
  private:
   daemon() = default;
   void take_frame(const bus::client_id& from, bus::bytes_view frame);
@@ -29,12 +37,20 @@ class daemon {
   void send(const bus::client_id& to, const bus::reply& what, bool text);
 
   bus::status_report without_model() const;
+  std::optional<bus::reply> pass_on(const bus::client_id& from, const bus::request& asked);
+  bool keep_for_later(const bus::client_id& from, const bus::request& asked);
+  void carry_out_kept();
 
   std::string model_;
+  std::unique_ptr<state_file> state_;
+  std::optional<error> state_damaged_;
   std::unique_ptr<bus::router_socket> socket_;
   std::unique_ptr<tools::engine> engine_;
-  std::atomic<bool> stopping_{false};
-  std::atomic<tools::engine*> ready_{nullptr};  // the engine once it takes requests; what the socket's thread reads
+
+  mutable std::mutex mutex_;
+  bool stopping_ = false;                                          // guarded by mutex_, as are the next two
+  tools::engine* ready_ = nullptr;                                 // the engine while it takes requests
+  std::vector<std::pair<bus::client_id, bus::request>> kept_;     // that came during the load, in order; at most in_flight_max
 };
 
 }  // namespace ebb::tools

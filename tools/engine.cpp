@@ -1,6 +1,7 @@
 #include "tools/engine.hpp"
 #include "actors/card_actor.hpp"
 #include "actors/gateway_actor.hpp"
+#include "actors/process_watch.hpp"
 #include "config/limits.hpp"
 #include "model/vocabulary.hpp"
 #include "tools/layer_split.hpp"
@@ -46,6 +47,11 @@ bus::status_report measured(bus::status_report report, std::chrono::steady_clock
 
 error stopped() { return {errc::cancelled, "told to stop while the model was being loaded"}; }
 
+std::uint64_t unix_ms_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
 // What can be set but is not served by this version is refused rather than ignored, above all what is about access.
 result<void> refuse_unserved(const settings& from) {
   const settings defaults;
@@ -54,7 +60,6 @@ result<void> refuse_unserved(const settings& from) {
                                                    {"http", !(from.http == defaults.http)},
                                                    {"journal", from.journal != defaults.journal},
                                                    {"profile", from.profile != defaults.profile},
-                                                   {"state_dir", from.state_dir != defaults.state_dir},
                                                    {"auto_yield", from.auto_yield != defaults.auto_yield},
                                                    {"min_free_vram_mib", from.min_free_vram_mib != defaults.min_free_vram_mib}};
   for (const auto& [key, is_set] : unserved) {
@@ -68,7 +73,7 @@ result<void> refuse_unserved(const settings& from) {
 // Handles must be gone before the system is, or its destructor waits for ever; members die in the reverse of this order.
 class engine::cast {
  public:
-  cast(const engine& of, const settings& from, reply_sink sink);
+  cast(engine& of, const engine_options& options, reply_sink sink);
   ~cast() { stop(); }
 
   result<void> load_cards(const std::stop_token& stop);
@@ -90,18 +95,24 @@ class engine::cast {
   bool stopped_ = false;
 };
 
-engine::cast::cast(const engine& of, const settings& from, reply_sink sink) {
+engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
+  const settings& from = options.from;
   spawn_cards(of);
-  std::vector<std::uint32_t> reserves;
-  for (const actors::card_options& options : of.card_options_) reserves.push_back(options.reserve_mib);
-  ledger_ = system_.spawn(actors::ledger_behavior, cards_, reserves);
+  actors::ledger_options ledger{.book = *std::exchange(of.ledger_, std::nullopt),
+                                .now = actors::steady_clock(),
+                                .unix_ms = unix_ms_now,
+                                .write_down = options.state.write_down,
+                                .processes = actors::system_processes(),
+                                .tell = options.tell};
+  ledger_ = system_.spawn<caf::detached>(actors::ledger_behavior, cards_, std::move(ledger));
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
                              actors::scheduler_options{from.parallel, limits::repeat_windows_max, actors::steady_clock()});
   actors::gateway_options gateway{
       .about = describe(*of.weights_, from, of.context_),
       .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
       .sink = std::move(sink),
-      .measure = [began = std::chrono::steady_clock::now()](bus::status_report report) { return measured(std::move(report), began); }};
+      .measure = [began = std::chrono::steady_clock::now()](bus::status_report report) { return measured(std::move(report), began); },
+      .events = options.events};
   gateway_ = system_.spawn(actors::gateway_behavior, scheduler_, ledger_, cards_, std::move(gateway));
 }
 
@@ -154,8 +165,10 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
-  started->cast_ = std::make_unique<cast>(*started, options.from, std::move(sink));
+  started->restore_ledger(options.state);
+  started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
   if (auto loaded = started->cast_->load_cards(options.stop); !loaded) return fail(loaded.error());
+  options.tell(bus::model_loaded{options.from.model, static_cast<std::uint32_t>(started->card_options_.size())});
   return started;
 }
 
@@ -185,6 +198,22 @@ result<void> engine::open_model(const engine_options& options) {
   weights_->warm(options.progress, options.stop);
   if (options.stop.stop_requested()) return fail(stopped());
   return {};
+}
+
+// The cards are filled to what the last daemon promised, so that a lease holds from the first moment.
+void engine::restore_ledger(const state_store& state) {
+  std::vector<std::uint32_t> reserves;
+  for (const actors::card_options& options : card_options_) reserves.push_back(options.reserve_mib);
+  ledger_.emplace(std::move(reserves));
+  if (!state.before) return;
+  if (auto restored = ledger_->restore(*state.before, std::chrono::steady_clock::now(), unix_ms_now()); !restored) {
+    state_refused_ = restored.error();
+    return;
+  }
+  for (actors::card_options& options : card_options_) {
+    const std::uint32_t reserve = ledger_->reserve_mib(options.card);
+    options.held_goal = {.reserve_mib = reserve, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = ledger_->ceiling_mib(options.card, reserve)};
+  }
 }
 
 result<void> engine::plan_cards(const engine_options& options) {

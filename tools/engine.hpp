@@ -3,7 +3,10 @@
 // ebbd puts a socket in front of it; `ebb run` and `ebb verify` talk to it directly. Both speak the messages of the bus.
 #pragma once
 #include "actors/card.hpp"
+#include "actors/event_sink.hpp"
+#include "actors/ledger.hpp"
 #include "bus/client_id.hpp"
+#include "bus/ledger_state.hpp"
 #include "bus/messages.hpp"
 #include "config/settings.hpp"
 #include "kernels/cpu/ops.hpp"
@@ -12,15 +15,25 @@
 #include "model/tokenizer.hpp"
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 namespace ebb::tools {
+
+// Where the ledger's state is kept from one daemon to the next.
+struct state_store {
+  std::optional<bus::ledger_state> before;                            // as the last daemon left it; none: nothing was kept
+  std::function<result<void>(const bus::ledger_state&)> write_down;   // returns when it is safe on disk; empty: nothing is kept
+};
 
 struct engine_options {
   settings from;
   std::string forced_isa;                              // the value of EBB_ISA; empty: the fastest
   std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
   std::stop_token stop;                                // ends the start early
+  state_store state;
+  actors::event_sink tell = actors::no_events();       // called from threads of the engine
+  std::function<bus::subscribed()> events = [] { return bus::subscribed{}; };  // what `subscribe` answers
 };
 
 // Takes a reply on its way to a client; `text` says that the request came as text. Must not block.
@@ -50,6 +63,7 @@ class engine {
   const std::vector<actors::card_options>& cards() const noexcept { return card_options_; }
   std::uint32_t context() const noexcept { return context_; }
   const std::vector<bus::card_report>& loaded() const noexcept;  // what each card held when it was ready
+  const std::optional<error>& state_refused() const noexcept { return state_refused_; }  // why the state that was kept does not hold
 
  private:
   class cast;  // the actors and their system; apart, so that only one file here sees CAF
@@ -57,12 +71,15 @@ class engine {
   engine();
   result<void> open_model(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
+  void restore_ledger(const state_store& state);
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
   kernels::cpu::isa isa_{};
   std::uint32_t context_ = 0;
   std::vector<actors::card_options> card_options_;
+  std::optional<actors::ledger> ledger_;  // until the actor takes it over
+  std::optional<error> state_refused_;
   std::unique_ptr<kernels::cpu::worker_pool> pool_;  // outlives the cards
 
   std::unique_ptr<cast> cast_;

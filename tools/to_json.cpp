@@ -34,6 +34,43 @@ json body_of(const bus::cards_report& report) { return {{"type", "cards"}, {"car
 json body_of(const bus::cancelled&) { return {{"type", "cancelled"}}; }
 json body_of(const error& why) { return {{"type", "error"}, {"code", to_string(why.code)}, {"text", why.text}}; }
 
+json to_json(const bus::lease_info& lease) {
+  json out{{"lease_id", lease.lease_id}, {"owner", lease.owner}, {"device", lease.device}, {"mib", lease.mib}, {"ends_in_s", lease.ends_in_s}};
+  if (lease.pid != 0) out["pid"] = lease.pid;
+  return out;
+}
+
+json to_json(const bus::card_plan& plan) {
+  return {{"device", plan.device},
+          {"layers", plan.layers},
+          {"reserve_mib", plan.reserve_mib},
+          {"expert_slots", plan.expert_slots},
+          {"expert_cache_mib", plan.expert_cache_mib},
+          {"short_mib", plan.short_mib},
+          {"hit_rate", plan.hit_rate},
+          {"hit_rate_now", plan.hit_rate_now},
+          {"ms_per_token", plan.ms_per_token},
+          {"ms_per_token_now", plan.ms_per_token_now}};
+}
+
+json body_of(const bus::lease_report& report) {
+  json out{{"type", "lease"}, {"leases", list_of(report.leases)}};
+  if (!report.cards.empty()) out["cards"] = list_of(report.cards);
+  if (!report.warning.empty()) out["warning"] = report.warning;
+  return out;
+}
+
+json body_of(const bus::plan_report& report) {
+  return {{"type", "plan"},
+          {"cards", list_of(report.cards)},
+          {"hit_rate", report.hit_rate},
+          {"hit_rate_now", report.hit_rate_now},
+          {"tokens_per_s", report.tokens_per_s},
+          {"tokens_per_s_now", report.tokens_per_s_now}};
+}
+
+json body_of(const bus::subscribed& answer) { return {{"type", "subscribed"}, {"endpoints", answer.endpoints}, {"sequence", answer.sequence}}; }
+
 json body_of(const bus::status_report& report) {
   json out{{"type", "status"}};
   out.update(to_json(report));

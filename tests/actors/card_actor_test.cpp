@@ -4,6 +4,8 @@
 namespace ebb::actors {
 namespace {
 
+resize_goal reserve_of(std::uint32_t mib) { return {.reserve_mib = mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}; }
+
 using test::cast;
 
 constexpr std::string_view prompt = "In the beginning God created the";
@@ -59,7 +61,7 @@ TEST_CASE("before it is loaded a card says that it is not, and takes what needs 
   const card_actor card = actors.cards[0];
   check_error(actors.ask<bus::card_info>(card, info_atom::value), errc::not_loaded, "device");
   check_error(actors.ask<window_result>(card, run_atom::value, first_window(1)), errc::not_loaded, "device");
-  check_error(actors.ask<bus::card_report>(card, resize_atom::value, std::uint32_t{5}), errc::not_loaded, "device");
+  check_error(actors.ask<bus::card_report>(card, resize_atom::value, reserve_of(5)), errc::not_loaded, "device");
   check_error(actors.ask<picked_token>(card, cancel_atom::value, session_id{1}), errc::not_loaded, "device");
   actors.self()->send(card, close_atom::value, session_id{1}, std::uint32_t{0});
   actors.self()->send(card, adopt_atom::value, std::uint64_t{1});
@@ -85,10 +87,10 @@ TEST_CASE("a card that was loaded is resident, and gets its fast path from the r
   CHECK(info().resident);
   CHECK(info().fast_path);
   CHECK(info().kind == "host");
-  CHECK(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, std::uint32_t{5})->reserve_mib == 5);
+  CHECK(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, reserve_of(5))->reserve_mib == 5);
   CHECK_FALSE(info().resident);
   CHECK_FALSE(info().fast_path);
-  CHECK(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, std::uint32_t{0})->short_mib == 0);
+  CHECK(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, reserve_of(0))->short_mib == 0);
   CHECK(info().resident);
   CHECK(info().fast_path);
 }
@@ -147,7 +149,7 @@ TEST_CASE("a resize in steps lets the windows of a run through, and both give wh
   cast actors({.tick = std::chrono::milliseconds(5)});
   const token_id first = begin_session(actors, 1);
   auto run = actors.self()->request(actors.cards[0], caf::infinite, run_atom::value, second_window(1, first, 38));
-  auto resize = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, std::uint32_t{24});
+  auto resize = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, reserve_of(24));
   int with_all = 0;
   actors.run();
   const auto report = actors.receive<bus::card_report>(std::move(resize));
@@ -167,8 +169,8 @@ TEST_CASE("a resize in steps lets the windows of a run through, and both give wh
 
 TEST_CASE("a resize while another is under way is refused, and the first is carried out") {
   cast actors({.tick = std::chrono::milliseconds(5)});
-  auto first = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, std::uint32_t{24});
-  auto second = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, std::uint32_t{3});
+  auto first = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, reserve_of(24));
+  auto second = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, reserve_of(3));
   actors.run();
   check_error(actors.receive<bus::card_report>(std::move(second)), errc::busy, "card 0");
   const auto report = actors.receive<bus::card_report>(std::move(first));
@@ -178,7 +180,7 @@ TEST_CASE("a resize while another is under way is refused, and the first is carr
 
 TEST_CASE("a card that is not elastic refuses a resize by the name of the setting") {
   cast actors({.elastic = false});
-  check_error(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, std::uint32_t{5}), errc::refused, "vram_elastic");
+  check_error(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, reserve_of(5)), errc::refused, "vram_elastic");
 }
 
 TEST_CASE("a session that has ended cannot be cancelled") {
@@ -213,7 +215,7 @@ TEST_CASE("a card that ends in the middle of a resize or of its load tells so to
   check_error(actors.receive<bus::card_info>(std::move(loading)), errc::card_lost, "card");
 
   cast others({.tick = std::chrono::milliseconds(5)});
-  auto resizing = others.self()->request(others.cards[0], caf::infinite, resize_atom::value, std::uint32_t{24});
+  auto resizing = others.self()->request(others.cards[0], caf::infinite, resize_atom::value, reserve_of(24));
   for (int messages = 0; messages < 2; ++messages) others.run_once();
   others.end(others.cards[0]);
   others.run();

@@ -7,6 +7,8 @@
 namespace ebb::actors {
 namespace {
 
+resize_goal reserve_of(std::uint32_t mib) { return {.reserve_mib = mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}; }
+
 using test::demo;
 
 constexpr std::string_view prompt = "In the beginning God created the";
@@ -20,7 +22,7 @@ void finish_resize(card& device) {
 }
 
 void set_reserve(card& device, std::uint32_t reserve_mib) {
-  REQUIRE(device.begin_resize(reserve_mib));
+  REQUIRE(device.begin_resize(reserve_of(reserve_mib)));
   finish_resize(device);
 }
 
@@ -100,7 +102,7 @@ TEST_CASE("an answer is the same when the cache is resized at random between its
   int resizes = 0, windows_while_resizing = 0;
   for (int answers = 0; answers < 2; ++answers) {
     check_expected(play(*device, [&] {
-      if (!device->resizing()) REQUIRE(device->begin_resize(random() % (whole_mib + 2)));
+      if (!device->resizing()) REQUIRE(device->begin_resize(reserve_of(random() % (whole_mib + 2))));
       for (auto steps = random() % 12; steps > 0 && device->resizing(); --steps) {
         const bool done = device->resize_step();
         REQUIRE(device->memory().consistent());
@@ -153,7 +155,7 @@ TEST_CASE("experts are exchanged only now and then, a few at a time, and never w
   std::set_difference(before.begin(), before.end(), after.begin(), after.end(), std::back_inserter(gone));
   CHECK(gone.size() <= limits::adapt_swaps_max);
 
-  REQUIRE(device->begin_resize(whole_mib - 7));
+  REQUIRE(device->begin_resize(reserve_of(whole_mib - 7)));
   for (std::uint32_t window = 0; window < 3 * limits::adapt_period_windows; ++window) CHECK_FALSE(changed());
   finish_resize(*device);
 }
@@ -221,7 +223,7 @@ TEST_CASE("a fast path is adopted for the version of now only, and only while ev
 TEST_CASE("a shrink drops the fast path when it begins, before any expert leaves") {
   auto device = filled_card();
   device->adopt_fast_path(device->residency().version);
-  REQUIRE(device->begin_resize(3));
+  REQUIRE(device->begin_resize(reserve_of(3)));
   CHECK_FALSE(device->fast_path());
   CHECK(device->residency().resident_count == device->residency().expert_count);
   finish_resize(*device);
@@ -244,7 +246,7 @@ TEST_CASE("a card that is not elastic fills its cache, and refuses to be resized
   options.elastic = false;
   auto device = filled_card(options);
   CHECK(device->info().resident);
-  const auto refused = device->begin_resize(5);
+  const auto refused = device->begin_resize(reserve_of(5));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::refused);
   CHECK_THAT(refused.error().text, Catch::Contains("card 0") && Catch::Contains("`vram_elastic`"));
@@ -254,8 +256,8 @@ TEST_CASE("a card that is not elastic fills its cache, and refuses to be resized
 
 TEST_CASE("a card that is being resized says that it is busy, and goes on with the first") {
   auto device = filled_card();
-  REQUIRE(device->begin_resize(5));
-  const auto second = device->begin_resize(9);
+  REQUIRE(device->begin_resize(reserve_of(5)));
+  const auto second = device->begin_resize(reserve_of(9));
   REQUIRE_FALSE(second);
   CHECK(second.error().code == errc::busy);
   CHECK_THAT(second.error().text, Catch::Contains("card 0"));

@@ -92,7 +92,8 @@ resize_plan by_single_segments(const segment_layout& layout, resize_inputs now) 
     count += 1;
   }
   const std::uint64_t missing = now.free_bytes < now.wanted_free_bytes ? now.wanted_free_bytes - now.free_bytes : 0;
-  return {now.mapped_bytes, missing};
+  const std::uint64_t above = now.mapped_bytes > now.ceiling_bytes ? now.mapped_bytes - now.ceiling_bytes : 0;
+  return {now.mapped_bytes, std::max(missing, above)};
 }
 
 struct random_case {

@@ -12,6 +12,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <random>
 
 namespace ebb::actors::test {
@@ -22,6 +23,8 @@ struct cast_options {
   std::uint32_t repeat_max = 8;
   bool elastic = true;
   bool load = true;
+  std::uint32_t card_mib = 0;  // of each card; 0: what its cache needs
+  std::optional<bus::ledger_state> restored;
   std::chrono::milliseconds tick{0};  // that pass with each look at the clock; 5 make a step of a resize four units long
 };
 
@@ -37,7 +40,12 @@ class cast {
   explicit cast(const cast_options& options = {}) : options_(options) {
     residency = system_.spawn(residency_behavior);
     for (std::uint32_t number = 0; number < options.first_layers.size(); ++number) spawn_card(number);
-    ledger = system_.spawn(ledger_behavior, cards, std::vector<std::uint32_t>(cards.size(), 0));
+    ledger_options keeper{actors::ledger(std::vector<std::uint32_t>(cards.size(), 0)), clock(), [this] { return unix_ms; },
+                          [this](const bus::ledger_state& state) { return keep(state); },
+                          [this](std::uint32_t pid) { return processes.contains(pid) ? std::optional(processes.at(pid)) : std::nullopt; },
+                          [this](bus::event_body what) { events.push_back(std::move(what)); }};
+    if (options.restored) REQUIRE(keeper.book.restore(*options.restored, now_, unix_ms));
+    ledger = system_.spawn(ledger_behavior, cards, std::move(keeper));
     scheduler = system_.spawn(scheduler_behavior, cards, scheduler_options{options.places, options.repeat_max, clock()});
     gateway_options door;
     door.about.version = "test";
@@ -47,6 +55,7 @@ class cast {
       report.uptime_s = 12;
       return report;
     };
+    door.events = [this] { return bus::subscribed{{"ipc:///events"}, events.size()}; };
     gateway = system_.spawn(gateway_behavior, scheduler, ledger, cards, std::move(door));
     if (options.load) load_cards();
   }
@@ -131,10 +140,25 @@ class cast {
     caf::anon_send_exit(whom, caf::exit_reason::user_shutdown);
   }
 
+  // --- time. A delayed message comes when its time has come, and not before.
+  void pass(std::chrono::nanoseconds time) {
+    now_ += time;
+    unix_ms += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+    coordinator().advance_time(time);
+    run();
+  }
+  time_point now() const { return now_; }
+
   caf::scoped_actor& self() { return self_; }
   caf::actor_system& system() { return system_; }
 
  private:
+  result<void> keep(const bus::ledger_state& state) {
+    if (disk_is_full) return fail(errc::file_unwritable, "the disk is full");
+    kept = state;
+    return {};
+  }
+
   static constexpr int jobs_max = 200'000;
 
   static caf::actor_system_config& config_for_tests(caf::actor_system_config& config) {
@@ -152,6 +176,7 @@ class cast {
     of.n_sessions = options_.places;
     of.context = context;
     of.elastic = options_.elastic;
+    of.card_bytes = std::uint64_t{options_.card_mib} << 20;
     card_factory make = [this, of] { return card::make(demo().weights, demo().vocabulary, of, fastest_ops(), one_thread(), clock()); };
     cards.push_back(system_.spawn(card_behavior, std::move(make), residency));
   }
@@ -178,6 +203,11 @@ class cast {
   scheduler_actor scheduler;
   gateway_actor gateway;
   std::vector<said> replies;
+  std::vector<bus::event_body> events;
+  std::optional<bus::ledger_state> kept;  // as last written down
+  bool disk_is_full = false;
+  std::map<std::uint32_t, std::uint64_t> processes;  // alive, with when they began
+  std::uint64_t unix_ms = 1'700'000'000'000;
 };
 
 }  // namespace ebb::actors::test

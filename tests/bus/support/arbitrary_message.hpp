@@ -1,5 +1,6 @@
 // tests/bus/support/arbitrary_message.hpp: random messages of every kind, within what the protocol allows.
 #pragma once
+#include "config/limits.hpp"
 #include "bus/messages.hpp"
 #include <rapidcheck.h>
 #include <string>
@@ -56,7 +57,7 @@ inline generate drawn_generate() {
   } else {
     out.ids = *rc::gen::nonEmpty(rc::gen::container<std::vector<token_id>>(rc::gen::nonNegative<token_id>()));
   }
-  out.max_tokens = *rc::gen::positive<std::uint32_t>();
+  if (*rc::gen::arbitrary<bool>()) out.max_tokens = *rc::gen::positive<std::uint32_t>();
   out.temperature = *maybe_between(0, 5);
   out.top_k = drawn_option<std::uint32_t>();
   out.top_p = *maybe_between(0.0f, 1);
@@ -72,9 +73,43 @@ inline generate drawn_generate() {
   return out;
 }
 
+// One that the codec takes: each action has its own fields.
+inline lease drawn_lease() {
+  const auto drawn_between = [](std::uint32_t least, std::uint32_t most) { return *rc::gen::inRange<std::uint32_t>(least, most + 1); };
+  const auto maybe = [&](std::uint32_t least, std::uint32_t most) {
+    return *rc::gen::arbitrary<bool>() ? std::optional(drawn_between(least, most)) : std::nullopt;
+  };
+  lease out;
+  switch (*rc::gen::inRange(0, 4)) {
+    case 0:
+      out.action = "acquire";
+      out.owner = *some_text(limits::lease_owner_bytes_max);
+      out.device = drawn_between(0, 9);
+      out.mib = drawn_between(1000, 99999);
+      out.min_mib = maybe(1, 1000);
+      out.ttl_s = maybe(1, limits::lease_ttl_s_max);
+      out.wait_s = maybe(0, limits::lease_wait_s_max);
+      out.pid = maybe(1, limits::pid_max);
+      break;
+    case 1:
+      out.action = "renew";
+      out.lease_id = *rc::gen::arbitrary<std::uint64_t>();
+      out.ttl_s = maybe(1, limits::lease_ttl_s_max);
+      break;
+    case 2:
+      out.action = "release";
+      out.lease_id = *rc::gen::arbitrary<std::uint64_t>();
+      break;
+    default:
+      out.action = "list";
+      break;
+  }
+  return out;
+}
+
 inline request drawn_request() {
   request out{*some_id(), false, {}};
-  switch (*rc::gen::inRange(0, 5)) {
+  switch (*rc::gen::inRange(0, 8)) {
     case 0:
       out.command = drawn_generate();
       break;
@@ -86,6 +121,15 @@ inline request drawn_request() {
       break;
     case 3:
       out.command = status{};
+      break;
+    case 4:
+      out.command = drawn_lease();
+      break;
+    case 5:
+      out.command = plan{drawn_option<std::uint32_t>(), drawn_option<std::uint32_t>()};
+      break;
+    case 6:
+      out.command = subscribe{};
       break;
     default:
       out.command = cards{};
@@ -131,9 +175,18 @@ std::vector<T> several(T (*draw)()) {
   return out;
 }
 
+inline lease_info drawn_lease_info() {
+  return {drawn<std::uint64_t>(), drawn<std::string>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<double>(), drawn<std::uint32_t>()};
+}
+
+inline card_plan drawn_plan() {
+  return {drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<double>(), drawn<double>(),
+          drawn<double>(),        drawn<double>(),        drawn<double>(),        drawn<double>()};
+}
+
 inline reply drawn_reply() {
   reply out{*rc::gen::arbitrary<bool>() ? *some_id() : request_id{}, {}};
-  switch (*rc::gen::inRange(0, 7)) {
+  switch (*rc::gen::inRange(0, 10)) {
     case 0:
       out.body = token{drawn<std::uint64_t>(), *rc::gen::nonNegative<token_id>(), drawn<std::string>()};
       break;
@@ -151,6 +204,15 @@ inline reply drawn_reply() {
       break;
     case 5:
       out.body = cancelled{};
+      break;
+    case 6:
+      out.body = lease_report{several(drawn_lease_info), several(drawn_card), drawn<std::string>()};
+      break;
+    case 7:
+      out.body = plan_report{several(drawn_plan), drawn<double>(), drawn<double>(), drawn<double>(), drawn<double>()};
+      break;
+    case 8:
+      out.body = subscribed{several(drawn<std::string>), drawn<std::uint64_t>()};
       break;
     default:
       out.body = error{static_cast<errc>(*rc::gen::inRange(0, static_cast<int>(errc::internal) + 1)), drawn<std::string>()};
