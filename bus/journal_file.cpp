@@ -12,12 +12,13 @@ namespace {
 
 constexpr mode_t private_mode = 0600;
 
-// Reads to the end, or to what is wrong.
+// Reads to the end, or to what is wrong. Only the first record is looked into: whether this is a journal.
 std::optional<error> read_through(journal_reader& reader) {
+  if (const auto header = reader.next(); !header) return header.error();
   while (true) {
-    const auto record = reader.next();
-    if (!record) return record.error();
-    if (!*record) return std::nullopt;
+    const auto skipped = reader.skip();
+    if (!skipped) return skipped.error();
+    if (!*skipped) return std::nullopt;
   }
 }
 

@@ -33,14 +33,44 @@ result<journal_reader> journal_reader::open(const std::filesystem::path& path) {
 result<std::optional<journal_record>> journal_reader::next() {
   if (wrong_) return fail(*wrong_);
   auto record = read_record();
-  if (!record) {
-    wrong_ = with_place(std::move(record.error()));
-    return fail(*wrong_);
-  }
+  if (!record) return end_with(std::move(record.error()));
   return record;
 }
 
+result<bool> journal_reader::skip() {
+  if (wrong_) return fail(*wrong_);
+  auto skipped = skip_record();
+  if (!skipped) return end_with(std::move(skipped.error()));
+  return skipped;
+}
+
+tl::unexpected<error> journal_reader::end_with(error why) {
+  wrong_ = with_place(std::move(why));
+  return fail(*wrong_);
+}
+
 result<std::optional<journal_record>> journal_reader::read_record() {
+  const auto payload = read_payload();
+  if (!payload) return fail(payload.error());
+  if (!*payload) return std::nullopt;
+  auto record = decode_journal_payload(**payload);
+  if (!record) return fail(record.error());
+  if (auto ordered = check_order(*record); !ordered) return fail(ordered.error());
+  pass(**payload);
+  return std::move(*record);
+}
+
+result<bool> journal_reader::skip_record() {
+  const auto payload = read_payload();
+  if (!payload) return fail(payload.error());
+  if (!*payload) return false;
+  sequence_due_.reset();
+  pass(**payload);
+  return true;
+}
+
+// The next record's, whole and with the right sum; none at the end of the file. It lies in buffered_ until the next read.
+result<std::optional<bytes_view>> journal_reader::read_payload() {
   const auto prefix_there = buffer(journal_prefix_bytes);
   if (!prefix_there) return fail(prefix_there.error());
   if (unread().empty()) return std::nullopt;
@@ -57,17 +87,16 @@ result<std::optional<journal_record>> journal_reader::read_record() {
     return fail(errc::truncated,
                 "the file ends after " + std::to_string(unread().size()) + " of a record's " + std::to_string(whole_bytes) + " bytes");
   }
-
   const bytes_view payload = unread().subspan(journal_prefix_bytes, length_bytes);
   if (journal_sum(payload) != sum) return fail(errc::corrupt, "a record's bytes do not have its sum");
-  auto record = decode_journal_payload(payload);
-  if (!record) return fail(record.error());
-  if (auto ordered = check_order(*record); !ordered) return fail(ordered.error());
+  return payload;
+}
 
+void journal_reader::pass(bytes_view payload) noexcept {
+  const std::size_t whole_bytes = journal_prefix_bytes + payload.size();
   consumed_ += whole_bytes;
   bytes_read_ += whole_bytes;
   ++records_read_;
-  return std::move(*record);
 }
 
 // Whether unread() has `size_bytes` or more; false at the end of the file.
@@ -89,9 +118,9 @@ result<bool> journal_reader::buffer(std::size_t size_bytes) {
 result<void> journal_reader::check_order(const journal_record& record) {
   const auto sequence = sequence_of(record);
   if (sequence && sequence_due_ == 0) return fail(errc::corrupt, "the first record is no header");
-  if (sequence && *sequence != sequence_due_) {
+  if (sequence && sequence_due_ && *sequence != *sequence_due_) {
     return fail(errc::corrupt,
-                "a record has the sequence number " + std::to_string(*sequence) + " instead of " + std::to_string(sequence_due_));
+                "a record has the sequence number " + std::to_string(*sequence) + " instead of " + std::to_string(*sequence_due_));
   }
   sequence_due_ = sequence.value_or(0) + 1;
   return {};

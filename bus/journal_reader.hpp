@@ -26,12 +26,19 @@ class journal_reader {
   // record out of order), unsupported_version, file_unreadable (the system cannot read on).
   result<std::optional<journal_record>> next();
 
+  // Passes over the next record by its length and sum, at the speed of the disk. False at the end of the file. Errors: as next().
+  result<bool> skip();
+
   std::uint64_t records_read() const noexcept { return records_read_; }
   std::uint64_t bytes_read() const noexcept { return bytes_read_; }  // of those records: where the next one begins
 
  private:
+  result<std::optional<bytes_view>> read_payload();
   result<std::optional<journal_record>> read_record();
+  result<bool> skip_record();
+  void pass(bytes_view payload) noexcept;
   result<bool> buffer(std::size_t size_bytes);
+  tl::unexpected<error> end_with(error why);
   result<void> check_order(const journal_record& record);
   error with_place(error what) const;
   bytes_view unread() const noexcept { return bytes_view(buffered_).subspan(consumed_); }
@@ -42,7 +49,7 @@ class journal_reader {
   std::size_t consumed_ = 0;  // of buffered_, so that its bytes move once a read, not once a record
   std::uint64_t records_read_ = 0;
   std::uint64_t bytes_read_ = 0;
-  std::uint64_t sequence_due_ = 0;  // 0: a header
+  std::optional<std::uint64_t> sequence_due_ = 0;  // 0: a header; none: not known, after a skip
   std::optional<error> wrong_;
 };
 

@@ -218,6 +218,38 @@ TEST_CASE("the largest frame is read as it was written") {
   CHECK(got.records == records);
 }
 
+TEST_CASE("a record that is skipped is as if it had been read, and the next one is read") {
+  const temporary_folder folder;
+  const std::vector<journal_record> records = example_records();
+  for (std::size_t skips = 0; skips < records.size(); ++skips) {
+    write_file(folder / "j", encoded(records));
+    auto reader = journal_reader::open(folder / "j");
+    REQUIRE(reader);
+    for (std::size_t count = 0; count < skips; ++count) CHECK(reader->skip() == true);
+    CHECK(reader->records_read() == skips);
+    const journal_read rest = read_all(std::move(*reader));
+    CHECK_FALSE(rest.wrong);
+    CHECK(rest.records == std::vector<journal_record>(records.begin() + static_cast<std::ptrdiff_t>(skips), records.end()));
+  }
+}
+
+TEST_CASE("skipping ends at the end of a journal, and at a record that is torn or damaged") {
+  const std::string header = encoded({example_header()});
+  const temporary_folder folder;
+  const auto end_of = [&](const std::string& content) {
+    write_file(folder / "j", content);
+    auto reader = journal_reader::open(folder / "j");
+    REQUIRE(reader);
+    CHECK(reader->skip() == true);
+    const auto skipped = reader->skip();
+    CHECK(reader->records_read() == 1);
+    return skipped ? errc::none : skipped.error().code;
+  };
+  CHECK(end_of(header) == errc::none);
+  CHECK(end_of(header + header.substr(0, header.size() - 1)) == errc::truncated);
+  CHECK(end_of(header + header.substr(0, header.size() - 1) + "x") == errc::corrupt);
+}
+
 TEST_CASE("an error stays the answer") {
   const temporary_folder folder;
   write_file(folder / "j", encoded(example_records()) + "torn");
