@@ -5,12 +5,11 @@
 #include "bus/endpoint.hpp"
 #include "bus/ipc_listener.hpp"
 #include "bus/outbox.hpp"
+#include "bus/thread_signals.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include <atomic>
-#include <csignal>
 #include <optional>
-#include <pthread.h>
 #include <thread>
 #include <utility>
 #include <zmq.hpp>
@@ -60,12 +59,6 @@ std::optional<received> receive_message(zmq::socket_t& router) {
     more = next.more();
   }
   return message;
-}
-
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
 }  // namespace

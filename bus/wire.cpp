@@ -24,8 +24,10 @@ class tree_builder : public msgpack::null_visitor {
   }
   bool visit_float32(float what) { return place({static_cast<double>(what)}); }
   bool visit_float64(double what) { return place({what}); }
-  bool visit_bin(const char*, std::uint32_t size) { return place({blob{size}}); }
-  bool visit_ext(const char*, std::uint32_t size) { return place({blob{size}}); }
+  bool visit_bin(const char* begin, std::uint32_t size) {
+    return place({blob{as_bytes({size == 0 ? "" : begin, size})}});
+  }
+  bool visit_ext(const char*, std::uint32_t size) { return place({extension{size}}); }
 
   bool visit_str(const char* begin, std::uint32_t size) {
     const std::string_view text(size == 0 ? "" : begin, size);
@@ -145,7 +147,8 @@ struct describer {
   std::string operator()(std::int64_t what) const { return std::to_string(what); }
   std::string operator()(double what) const { return shortest(what); }
   std::string operator()(std::string_view what) const { return in_quotes(what); }
-  std::string operator()(blob what) const { return std::to_string(what.size_bytes) + " raw bytes"; }
+  std::string operator()(blob what) const { return std::to_string(what.content.size()) + " raw bytes"; }
+  std::string operator()(extension what) const { return std::to_string(what.size_bytes) + " raw bytes"; }
   std::string operator()(const array& what) const { return "a list of " + std::to_string(what.size()); }
   std::string operator()(const map& what) const { return "a map of " + std::to_string(what.size()); }
 };
@@ -185,6 +188,10 @@ void writer::text(std::string_view what) {
   if (first_invalid_utf8(what)) return text(repaired_utf8(what));
   const auto size = static_cast<std::uint32_t>(what.size());
   append(out_, [&](auto& packer) { packer.pack_str(size).pack_str_body(what.data(), size); });
+}
+void writer::raw(bytes_view what) {
+  const auto size = static_cast<std::uint32_t>(what.size());
+  append(out_, [&](auto& packer) { packer.pack_bin(size).pack_bin_body(as_text(what).data(), size); });
 }
 void writer::array(std::size_t count) {
   append(out_, [&](auto& packer) { packer.pack_array(static_cast<std::uint32_t>(count)); });

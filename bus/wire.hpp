@@ -16,15 +16,20 @@ struct field;
 using array = std::vector<value>;
 using map = std::vector<field>;  // in the order of the bytes; a key may occur twice
 
-// msgpack's bin and ext types, which no message of ours uses: known only in order to be refused by name.
+// msgpack's bin: frames and routing ids in a journal. No message on the bus has one.
 struct blob {
+  bytes_view content;
+};
+
+// msgpack's ext, which nothing of ours uses: known only in order to be refused by name.
+struct extension {
   std::size_t size_bytes;
 };
 
 // A tree that looks into the frame it was read from, which must outlive it.
 struct value {
   // uint64 holds every whole number >= 0, whatever its encoding, and int64 only those below.
-  std::variant<std::monostate, bool, std::uint64_t, std::int64_t, double, std::string_view, blob, array, map> held;
+  std::variant<std::monostate, bool, std::uint64_t, std::int64_t, double, std::string_view, blob, extension, array, map> held;
 };
 
 struct field {
@@ -53,6 +58,7 @@ class writer {
   void real(double what);
   void real(float what);
   void text(std::string_view what);  // repaired if it is not UTF-8
+  void raw(bytes_view what);
   void array(std::size_t count);
   void map(std::size_t count);
 

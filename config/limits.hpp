@@ -53,6 +53,13 @@ inline constexpr std::chrono::milliseconds stop_linger{500};           // for re
 inline constexpr std::chrono::milliseconds heartbeat_interval{5'000};  // on tcp, where a peer may vanish without a word
 inline constexpr std::chrono::milliseconds heartbeat_timeout{30'000};
 
+// --- the journal
+inline constexpr std::size_t journal_around_bytes_max = 64u << 10;  // of a record beside its frame; the largest: a header's settings
+inline constexpr std::size_t journal_record_bytes_max = message_bytes_max + journal_around_bytes_max;  // a damaged length stays bounded
+inline constexpr std::size_t journal_queue_bytes_max = 64u << 20;  // not yet written; three of the largest frames, or a second's pause of a disk
+inline constexpr std::size_t journal_write_bytes = 1u << 20;       // written by one call: larger ones gain nothing
+inline constexpr std::chrono::milliseconds journal_pause{20};      // between writes: a wake a message would cost its sender a system call
+
 // --- waits between actors. A window of a large model on slow memory stays below a second; these only catch a bug or a lost card.
 inline constexpr std::chrono::seconds window_timeout{120};
 inline constexpr std::chrono::seconds resize_timeout{120};
