@@ -34,25 +34,6 @@ json body_of(const bus::cards_report& report) { return {{"type", "cards"}, {"car
 json body_of(const bus::cancelled&) { return {{"type", "cancelled"}}; }
 json body_of(const error& why) { return {{"type", "error"}, {"code", to_string(why.code)}, {"text", why.text}}; }
 
-json to_json(const bus::lease_info& lease) {
-  json out{{"lease_id", lease.lease_id}, {"owner", lease.owner}, {"device", lease.device}, {"mib", lease.mib}, {"ends_in_s", lease.ends_in_s}};
-  if (lease.pid != 0) out["pid"] = lease.pid;
-  return out;
-}
-
-json to_json(const bus::card_plan& plan) {
-  return {{"device", plan.device},
-          {"layers", plan.layers},
-          {"reserve_mib", plan.reserve_mib},
-          {"expert_slots", plan.expert_slots},
-          {"expert_cache_mib", plan.expert_cache_mib},
-          {"short_mib", plan.short_mib},
-          {"hit_rate", plan.hit_rate},
-          {"hit_rate_now", plan.hit_rate_now},
-          {"ms_per_token", plan.ms_per_token},
-          {"ms_per_token_now", plan.ms_per_token_now}};
-}
-
 json body_of(const bus::lease_report& report) {
   json out{{"type", "lease"}, {"leases", list_of(report.leases)}};
   if (!report.cards.empty()) out["cards"] = list_of(report.cards);
@@ -107,6 +88,25 @@ json to_json(const bus::card_info& info) {
               {"misses", info.misses},
               {"rss_mib", info.rss_mib}});
   return out;
+}
+
+json to_json(const bus::lease_info& lease) {
+  json out{{"lease_id", lease.lease_id}, {"owner", lease.owner}, {"device", lease.device}, {"mib", lease.mib}, {"ends_in_s", lease.ends_in_s}};
+  if (lease.pid != 0) out["pid"] = lease.pid;
+  return out;
+}
+
+json to_json(const bus::card_plan& plan) {
+  return {{"device", plan.device},
+          {"layers", plan.layers},
+          {"reserve_mib", plan.reserve_mib},
+          {"expert_slots", plan.expert_slots},
+          {"expert_cache_mib", plan.expert_cache_mib},
+          {"short_mib", plan.short_mib},
+          {"hit_rate", plan.hit_rate},
+          {"hit_rate_now", plan.hit_rate_now},
+          {"ms_per_token", plan.ms_per_token},
+          {"ms_per_token_now", plan.ms_per_token_now}};
 }
 
 json to_json(const bus::status_report& report) {

@@ -10,6 +10,8 @@ nlohmann::ordered_json to_json(const bus::reply& reply);
 nlohmann::ordered_json to_json(const bus::card_report& report);
 nlohmann::ordered_json to_json(const bus::card_info& info);
 nlohmann::ordered_json to_json(const bus::status_report& report);
+nlohmann::ordered_json to_json(const bus::lease_info& lease);
+nlohmann::ordered_json to_json(const bus::card_plan& plan);
 
 // On one line. Paths and names from files may hold bytes that are no UTF-8; they become U+FFFD, since JSON allows nothing else.
 std::string to_line(const nlohmann::ordered_json& what);
