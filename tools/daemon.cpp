@@ -1,9 +1,11 @@
 #include "tools/daemon.hpp"
 #include "bus/codec.hpp"
+#include "bus/curve_keys.hpp"
 #include "bus/endpoint.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/version.hpp"
 #include <algorithm>
+#include <optional>
 
 namespace ebb::tools {
 namespace {
@@ -14,13 +16,23 @@ std::vector<std::string> endpoints_of(const bus_settings& from) {
   return all;
 }
 
+result<std::unique_ptr<bus::router_socket>> open_socket(const bus_settings& from) {
+  std::optional<curve_server_keys> keys;
+  if (!from.curve_keys.empty()) {
+    auto loaded = bus::load_server_keys(from.curve_keys);
+    if (!loaded) return fail(loaded.error().code, "setting `bus.curve_keys`: " + loaded.error().text);
+    keys = *std::move(loaded);
+  }
+  return bus::router_socket::open(endpoints_of(from), keys);
+}
+
 }  // namespace
 
 result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   std::unique_ptr<daemon> started(new daemon);
   daemon* self = started.get();
   started->model_ = options.from.model;
-  auto socket = bus::router_socket::open(endpoints_of(options.from.bus));
+  auto socket = open_socket(options.from.bus);
   if (!socket) return fail(socket.error());
   started->socket_ = std::move(*socket);
   started->socket_->start({.on_frame = [self](const bus::client_id& from, bus::bytes frame) { self->take_frame(from, frame); },

@@ -11,7 +11,8 @@ namespace ebb::tools {
 class daemon {
  public:
   // Binds the endpoints first, so that a second daemon learns at once that there is one, then loads the model. Requests that come
-  // meanwhile are answered `not_loaded`, and `status` with "loading". Errors: those of router_socket::open and engine::start.
+  // meanwhile are answered `not_loaded`, and `status` with "loading". Errors: those of router_socket::open,
+  // bus::load_server_keys and engine::start.
   static result<std::unique_ptr<daemon>> start(const engine_options& options);
 
   // Answers what is open with `cancelled`, then closes the socket.

@@ -49,8 +49,7 @@ error stopped() { return {errc::cancelled, "told to stop while the model was bei
 // What can be set but is not served by this version is refused rather than ignored, above all what is about access.
 result<void> refuse_unserved(const settings& from) {
   const settings defaults;
-  const std::pair<const char*, bool> unserved[] = {{"bus.curve_keys", from.bus.curve_keys != defaults.bus.curve_keys},
-                                                   {"bus.events", from.bus.events != defaults.bus.events},
+  const std::pair<const char*, bool> unserved[] = {{"bus.events", from.bus.events != defaults.bus.events},
                                                    {"http", !(from.http == defaults.http)},
                                                    {"journal", from.journal != defaults.journal},
                                                    {"profile", from.profile != defaults.profile},
