@@ -9,6 +9,7 @@
 // Thread:  scheduled; handlers never block and never touch a device.
 #pragma once
 #include "actors/card_handle.hpp"
+#include "actors/event_sink.hpp"
 #include "actors/residency.hpp"
 
 namespace ebb::actors {
@@ -17,6 +18,7 @@ struct residency_state {
   residency decisions;
 };
 
-residency_actor::behavior_type residency_behavior(residency_actor::stateful_pointer<residency_state> self);
+// Tells of every stage that became resident or no longer is.
+residency_actor::behavior_type residency_behavior(residency_actor::stateful_pointer<residency_state> self, event_sink tell);
 
 }  // namespace ebb::actors

@@ -1,6 +1,7 @@
 #include "actors/scheduler_actor.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"
+#include <algorithm>
 
 namespace ebb::actors {
 namespace {
@@ -173,7 +174,12 @@ scheduler_actor::behavior_type scheduler_behavior(scheduler_pointer self, std::v
   state.cards = std::move(cards);
   state.options = std::move(options);
   for (const card_actor& card : state.cards) self->monitor(card);
-  self->set_down_handler([self](const caf::down_msg&) { card_ended(self); });
+  self->set_down_handler([self](const caf::down_msg& down) {
+    const auto& all = self->state.cards;
+    const auto which = std::find_if(all.begin(), all.end(), [&](const card_actor& card) { return card.address() == down.source; });
+    self->state.options.tell(bus::card_lost{static_cast<std::uint32_t>(which - all.begin()), "the card has ended; start the daemon again"});
+    card_ended(self);
+  });
   return {
       [self](submit_atom, const session_listener& listener, session_id session, const std::shared_ptr<const session_order>& order) {
         auto& data = self->state;

@@ -20,6 +20,7 @@
 #include "actors/batcher.hpp"
 #include "actors/caf.hpp"
 #include "actors/card_handle.hpp"
+#include "actors/event_sink.hpp"
 
 namespace ebb::actors {
 
@@ -36,6 +37,7 @@ struct scheduler_options {
   std::uint32_t places = 1;
   std::uint32_t repeat_max = 0;  // windows that a card alone may run of its own accord
   clock_fn now;
+  event_sink tell = no_events();
 };
 
 struct scheduler_state_data {

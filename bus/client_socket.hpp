@@ -1,18 +1,22 @@
 // bus/client_socket.hpp: a client's end of the bus: a DEALER that never waits without a limit. For one thread.
 #pragma once
 #include "bus/bytes.hpp"
+#include "config/curve_keys.hpp"
 #include "config/result.hpp"
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ebb::bus {
 
+class daemon_link;
+
 class client_socket {
  public:
-  // Waits until the daemon has answered the handshake, so that a missing daemon is an error here and not a silence later.
-  // Errors: bad_value (no such kind of endpoint), refused (no daemon there), timed_out.
-  static result<client_socket> connect(const std::string& address, std::chrono::milliseconds timeout);
+  // Waits until the handshake is over; keys count on tcp only. Errors: those of daemon_link::connect.
+  static result<client_socket> connect(const std::string& address, std::chrono::milliseconds timeout,
+                                       const std::optional<curve_client_keys>& keys = {});
 
   ~client_socket();
   client_socket(client_socket&&) noexcept;
@@ -25,9 +29,8 @@ class client_socket {
   result<bytes> receive(std::chrono::milliseconds timeout);
 
  private:
-  struct state;
-  explicit client_socket(std::unique_ptr<state> connected);
-  std::unique_ptr<state> state_;
+  explicit client_socket(std::unique_ptr<daemon_link> connected);
+  std::unique_ptr<daemon_link> link_;
 };
 
 }  // namespace ebb::bus

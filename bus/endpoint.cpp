@@ -19,6 +19,18 @@ bool is_port(std::string_view text) noexcept {
   return status == std::errc{} && end == text.data() + text.size();
 }
 
+// As the beginning of an ipc endpoint.
+std::string runtime_folder() {
+  const std::string prefix(ipc_prefix);
+  if (const char* runtime_dir = std::getenv("XDG_RUNTIME_DIR"); runtime_dir != nullptr && *runtime_dir == '/') {
+    return prefix + runtime_dir + "/ebb";
+  }
+  const std::string user = std::to_string(getuid());
+  std::error_code ignored;  // a folder that cannot be looked at is as good as none
+  if (std::filesystem::is_directory("/run/user/" + user, ignored)) return prefix + "/run/user/" + user + "/ebb";
+  return prefix + "/tmp/ebb-" + user;
+}
+
 tl::unexpected<error> bad_endpoint(std::string_view text, std::string_view what) {
   return fail(errc::bad_value,
               "endpoint " + in_quotes(text) + " " + std::string(what) + "; write ipc:///absolute/path or tcp://127.0.0.1:PORT");
@@ -49,15 +61,7 @@ bool is_loopback(const tcp_endpoint& where) noexcept {
   return inet_pton(AF_INET, where.host.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
 }
 
-std::string default_endpoint() {
-  const std::string prefix(ipc_prefix);
-  if (const char* runtime_dir = std::getenv("XDG_RUNTIME_DIR"); runtime_dir != nullptr && *runtime_dir == '/') {
-    return prefix + runtime_dir + "/ebb/commands";
-  }
-  const std::string user = std::to_string(getuid());
-  std::error_code ignored;  // a folder that cannot be looked at is as good as none
-  if (std::filesystem::is_directory("/run/user/" + user, ignored)) return prefix + "/run/user/" + user + "/ebb/commands";
-  return prefix + "/tmp/ebb-" + user + "/commands";
-}
+std::string default_endpoint() { return runtime_folder() + "/commands"; }
+std::string default_events_endpoint() { return runtime_folder() + "/events"; }
 
 }  // namespace ebb::bus

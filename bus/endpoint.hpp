@@ -1,4 +1,4 @@
-// bus/endpoint.hpp: where the bus is: "ipc:///path/of/a/socket" or "tcp://127.0.0.1:PORT".
+// bus/endpoint.hpp: where the bus is: "ipc:///path/of/a/socket" or "tcp://HOST:PORT".
 #pragma once
 #include "config/result.hpp"
 #include <filesystem>
@@ -27,5 +27,8 @@ bool is_loopback(const tcp_endpoint& where) noexcept;
 
 // ipc://$XDG_RUNTIME_DIR/ebb/commands; without that variable /run/user/UID if it exists, else /tmp/ebb-UID.
 std::string default_endpoint();
+
+// The same, with "events" for "commands".
+std::string default_events_endpoint();
 
 }  // namespace ebb::bus

@@ -31,7 +31,7 @@ class field_reader {
 
   template <class Message>
   void read_all(Message& into) {
-    for_each_field(into, [this](const auto& field, auto& owner) {
+    for_each_field(into, [&](const auto& field, auto& owner) {
       read(field.key, owner.*field.member, field.when, field.allowed, field.each);
     });
   }

@@ -66,13 +66,13 @@ bool is_live(const sockaddr_un& address) {
 }
 
 // Makes way for a new socket, or says why not.
-result<void> clear(const fs::path& path, const sockaddr_un& address) {
+result<void> clear(const fs::path& path, const sockaddr_un& address, std::string_view setting) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return {};
   if (!S_ISSOCK(found.st_mode))
     return fail(errc::refused, at(path, "a file that is no socket is in the way; move it, or choose another path"));
   if (is_live(address)) {
-    return fail(errc::refused, at(path, "another daemon answers there; stop it, or give this one another [bus] listen"));
+    return fail(errc::refused, at(path, "another daemon answers there; stop it, or give this one another " + std::string(setting)));
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return failed_call(path, "cannot remove what a dead daemon left");
   return {};
@@ -80,12 +80,12 @@ result<void> clear(const fs::path& path, const sockaddr_un& address) {
 
 }  // namespace
 
-result<file_descriptor> listen_privately(const fs::path& path) {
+result<file_descriptor> listen_privately(const fs::path& path, std::string_view setting) {
   const auto address = address_of(path);
   if (!address) return fail(address.error());
   if (auto made = create_folder(path.parent_path()); !made) return fail(made.error());
   if (auto safe = check_folder(path.parent_path(), path); !safe) return fail(safe.error());
-  if (auto cleared = clear(path, *address); !cleared) return fail(cleared.error());
+  if (auto cleared = clear(path, *address, setting); !cleared) return fail(cleared.error());
 
   file_descriptor listener = new_socket();
   if (!listener.is_open()) return failed_call(path, "cannot create a socket");

@@ -6,13 +6,14 @@
 #include "bus/file_descriptor.hpp"
 #include "config/result.hpp"
 #include <filesystem>
+#include <string_view>
 
 namespace ebb::bus {
 
 // The file has mode 0600 from its first moment. Folders that are missing are created with mode 0700; a file that a dead daemon
-// left is replaced. The caller removes the file when it stops listening.
+// left is replaced. The caller removes the file when it stops listening. `setting` is where the path was chosen, for error texts.
 // Errors: bad_value (the path is too long), refused (a daemon answers there; a file that is no socket is there; anyone may put
 // files into the folder), file_unwritable.
-result<file_descriptor> listen_privately(const std::filesystem::path& path);
+result<file_descriptor> listen_privately(const std::filesystem::path& path, std::string_view setting = "[bus] listen");
 
 }  // namespace ebb::bus

@@ -2,12 +2,9 @@
 #include "config/limits.hpp"
 #include "config/assert.hpp"
 #include <string>
-#include <sys/eventfd.h>
 #include <utility>
 
 namespace ebb::bus {
-
-outbox::outbox() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { EBB_ASSERT(event_.is_open()); }
 
 result<void> outbox::push(const client_id& to, bytes frame) {
   bool was_empty = false;
@@ -31,8 +28,7 @@ result<void> outbox::push(const client_id& to, bytes frame) {
 
 std::vector<outbox::item> outbox::take() {
   // The event is read before the queue: a push in between wakes once too often, never once too seldom.
-  eventfd_t ignored = 0;
-  ::eventfd_read(event_.get(), &ignored);
+  event_.take();
   const std::lock_guard lock(mutex_);
   return std::exchange(queued_, {});
 }
@@ -47,7 +43,5 @@ void outbox::settle(const client_id& to, std::size_t count) {
   unsettled_total_ -= count;
   if (entry->second == 0) unsettled_.erase(entry);
 }
-
-void outbox::wake() { ::eventfd_write(event_.get(), 1); }
 
 }  // namespace ebb::bus

@@ -5,7 +5,7 @@
 #pragma once
 #include "bus/bytes.hpp"
 #include "bus/client_id.hpp"
-#include "bus/file_descriptor.hpp"
+#include "bus/wake_event.hpp"
 #include "config/result.hpp"
 #include <cstddef>
 #include <mutex>
@@ -21,9 +21,6 @@ class outbox {
     bytes frame;
   };
 
-  // Asserts that the system gives it an event descriptor.
-  outbox();
-
   // From any thread. Errors: busy.
   result<void> push(const client_id& to, bytes frame);
 
@@ -34,15 +31,15 @@ class outbox {
   void settle(const client_id& to, std::size_t count);
 
   // Becomes readable when there is something to take, or after wake().
-  int readable_fd() const noexcept { return event_.get(); }
-  void wake();
+  int readable_fd() const noexcept { return event_.fd(); }
+  void wake() { event_.wake(); }
 
  private:
   std::mutex mutex_;
   std::vector<item> queued_;
   std::unordered_map<client_id, std::size_t> unsettled_;  // no entry: none
   std::size_t unsettled_total_ = 0;
-  file_descriptor event_;
+  wake_event event_;
 };
 
 }  // namespace ebb::bus

@@ -1,9 +1,9 @@
 #include "bus/router_socket.hpp"
+#include "bus/binder.hpp"
+#include "bus/thread_signals.hpp"
 #include "bus/client_table.hpp"
 #include "bus/codec.hpp"
 #include "bus/connection_monitor.hpp"
-#include "bus/endpoint.hpp"
-#include "bus/ipc_listener.hpp"
 #include "bus/outbox.hpp"
 #include "bus/thread_signals.hpp"
 #include "config/assert.hpp"
@@ -16,8 +16,6 @@
 
 namespace ebb::bus {
 namespace {
-
-namespace fs = std::filesystem;
 
 enum class sent : std::uint8_t { yes, no_room, unreachable };
 
@@ -66,30 +64,23 @@ std::optional<received> receive_message(zmq::socket_t& router) {
 // Between start() and stop() the ZeroMQ sockets and the clients belong to the thread; only the outbox is shared.
 class router_socket::loop {
  public:
-  loop() {
+  explicit loop(const std::optional<curve_server_keys>& keys)
+      : binder_(context_, router_, {.setting = "[bus] listen", .message_bytes_max = limits::message_bytes_max, .keys = keys}) {
     router_.set(zmq::sockopt::router_mandatory, true);  // a reply that cannot go out is reported, not dropped
     router_.set(zmq::sockopt::sndhwm, limits::send_high_water);
     router_.set(zmq::sockopt::rcvhwm, limits::receive_high_water);
-    router_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits::message_bytes_max));
     router_.set(zmq::sockopt::linger, static_cast<int>(limits::stop_linger.count()));
   }
 
   ~loop() { stop(); }
 
-  result<void> bind(const std::string& text) {
-    const auto where = parse_endpoint(text);
-    if (!where) return fail(where.error());
-    const auto* ipc = std::get_if<ipc_endpoint>(&*where);
-    auto bound = ipc != nullptr ? bind_ipc(*ipc, text) : bind_tcp(std::get<tcp_endpoint>(*where), text);
-    if (bound) endpoints_.push_back(router_.get(zmq::sockopt::last_endpoint));
-    return bound;
-  }
+  result<void> bind(const std::string& endpoint) { return binder_.bind(endpoint); }
 
   void start(handlers handle) {
     EBB_ASSERT(!thread_.joinable());
     handle_ = std::move(handle);
     thread_ = std::thread([this] {
-      block_signals();  // they are the main thread's, and would only interrupt the waits here
+      block_signals();
       run();
     });
   }
@@ -98,48 +89,19 @@ class router_socket::loop {
     stopping_ = true;
     outbox_.wake();
     if (thread_.joinable()) thread_.join();
-    for (const fs::path& path : socket_files_) ::unlink(path.c_str());
-    socket_files_.clear();
+    binder_.remove_files();
     monitor_.reset();
     router_.close();
   }
 
   result<void> send(const client_id& to, bytes frame) { return outbox_.push(to, std::move(frame)); }
-  const std::vector<std::string>& endpoints() const noexcept { return endpoints_; }
+  const std::vector<std::string>& endpoints() const noexcept { return binder_.endpoints(); }
 
  private:
-  result<void> bind_ipc(const ipc_endpoint& where, const std::string& text) {
-    auto listener = listen_privately(where.path);
-    if (!listener) return fail(listener.error());
-    socket_files_.push_back(where.path);
-    router_.set(zmq::sockopt::use_fd, listener->get());
-    router_.bind(text);
-    listener->release();  // ZeroMQ closes it
-    router_.set(zmq::sockopt::use_fd, -1);
-    return {};
-  }
-
-  result<void> bind_tcp(const tcp_endpoint& where, const std::string& text) {
-    if (!is_loopback(where)) {
-      return fail(errc::refused, "endpoint " + text +
-                                     ": only 127.0.0.1 and [::1] may be listened on without [bus] curve_keys, which "
-                                     "this version does not have; use a tunnel (ssh -L) for other machines");
-    }
-    router_.set(zmq::sockopt::ipv6, where.host.starts_with('['));
-    router_.set(zmq::sockopt::heartbeat_ivl, static_cast<int>(limits::heartbeat_interval.count()));
-    router_.set(zmq::sockopt::heartbeat_timeout, static_cast<int>(limits::heartbeat_timeout.count()));
-    try {
-      router_.bind(text);
-    } catch (const zmq::error_t& thrown) {
-      return fail(errc::refused, "endpoint " + text + ": " + thrown.what() + "; choose another port in [bus] listen");
-    }
-    router_.set(zmq::sockopt::heartbeat_ivl, 0);
-    return {};
-  }
-
   void run() noexcept {
     while (!stopping_) {
       wait();
+      if (auto* handshakes = binder_.handshakes()) handshakes->answer();
       read_frames();  // before the departures, so that a client's last frames mostly come before its end
       read_monitor();
       send_queued();
@@ -149,13 +111,15 @@ class router_socket::loop {
   }
 
   void wait() {
+    auto* handshakes = binder_.handshakes();
     zmq_pollitem_t items[] = {
         {router_.handle(), 0, ZMQ_POLLIN, 0},
         {monitor_->handle(), 0, ZMQ_POLLIN, 0},
         {nullptr, outbox_.readable_fd(), ZMQ_POLLIN, 0},
+        {handshakes != nullptr ? handshakes->handle() : nullptr, 0, ZMQ_POLLIN, 0},  // last, since it may be left out
     };
     const bool retry = !clients_.held_up().empty();
-    zmq_poll(items, 3, retry ? static_cast<long>(limits::resend_interval.count()) : -1);
+    zmq_poll(items, handshakes != nullptr ? 4 : 3, retry ? static_cast<long>(limits::resend_interval.count()) : -1);
   }
 
   void read_monitor() {
@@ -234,10 +198,9 @@ class router_socket::loop {
   zmq::context_t context_;
   zmq::socket_t router_{context_, zmq::socket_type::router};
   std::optional<connection_monitor> monitor_{std::in_place, context_, router_, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED};
+  binder binder_;
   client_table clients_;
   outbox outbox_;
-  std::vector<std::string> endpoints_;
-  std::vector<fs::path> socket_files_;  // that we created, and remove
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };
@@ -245,8 +208,9 @@ class router_socket::loop {
 router_socket::router_socket(std::unique_ptr<loop> bound) : loop_(std::move(bound)) {}
 router_socket::~router_socket() = default;
 
-result<std::unique_ptr<router_socket>> router_socket::open(const std::vector<std::string>& endpoints) try {
-  auto made = std::make_unique<loop>();
+result<std::unique_ptr<router_socket>> router_socket::open(const std::vector<std::string>& endpoints,
+                                                              const std::optional<curve_server_keys>& keys) try {
+  auto made = std::make_unique<loop>(keys);
   for (const std::string& each : endpoints) {
     if (auto bound = made->bind(each); !bound) return fail(bound.error());
   }

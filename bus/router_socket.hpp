@@ -6,13 +6,16 @@
 //
 // Life: open() binds, start() begins to read, stop() ends it. Between open() and the destructor send() is always safe to call.
 //
-// A client's identity proves nothing, since a client may choose it. Who may connect is decided by the socket file's mode.
+// A client's identity proves nothing, since a client may choose it. Who may connect is decided by the socket file's mode, and on
+// tcp by keys.
 #pragma once
 #include "bus/bytes.hpp"
 #include "bus/client_id.hpp"
+#include "config/curve_keys.hpp"
 #include "config/result.hpp"
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,10 +30,10 @@ class router_socket {
     std::function<void(const client_id& who)> on_gone;
   };
 
-  // Binds all of them or none: "ipc:///path" (mode 0600; its folder is created with mode 0700; the file of a dead daemon is
-  // replaced) or "tcp://127.0.0.1:PORT" (port 0 picks a free one). Clients may connect from now on, but nothing is read yet.
-  // Errors: bad_value (no such kind of endpoint), refused (a live daemon has it; not a loopback address), file_unwritable.
-  static result<std::unique_ptr<router_socket>> open(const std::vector<std::string>& endpoints);
+  // Binds all of them or none, with the guards and errors of bus/binder.hpp. Clients may connect from now on, but nothing is read
+  // yet, and no client's keys are judged.
+  static result<std::unique_ptr<router_socket>> open(const std::vector<std::string>& endpoints,
+                                                     const std::optional<curve_server_keys>& keys = {});
 
   // Begins to read, so only call it when all that the handlers use is there. Once.
   void start(handlers handle);

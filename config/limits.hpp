@@ -60,6 +60,18 @@ inline constexpr std::size_t journal_queue_bytes_max = 64u << 20;  // not yet wr
 inline constexpr std::size_t journal_write_bytes = 1u << 20;       // written by one call: larger ones gain nothing
 inline constexpr std::chrono::milliseconds journal_pause{20};      // between writes: a wake a message would cost its sender a system call
 
+// --- events. A subscriber that does not read loses them: it must cost the daemon neither time nor memory without end.
+inline constexpr std::size_t event_bytes_max = 64u << 10;         // of one frame; the largest names a few figures of every card
+inline constexpr std::size_t event_topic_bytes_max = 64;          // a topic is the name of an event
+inline constexpr std::size_t subscription_bytes_max = 4096;       // what a subscriber may send at once: a beginning of a topic, a handshake
+inline constexpr int events_high_water = 1000;                    // for one subscriber: 64 MiB of the largest, an hour of the usual
+inline constexpr std::size_t events_queued_max = 1u << 14;        // on their way to the socket's thread, which waits for nobody
+inline constexpr std::size_t events_queued_bytes_max = 64u << 20;
+
+// --- access from other machines
+inline constexpr std::size_t curve_clients_max = 1024;         // keys of clients in one file: far above the machines of one group
+inline constexpr std::size_t key_file_bytes_max = 256u << 10;  // so many keys, with comments
+
 // --- waits between actors. A window of a large model on slow memory stays below a second; these only catch a bug or a lost card.
 inline constexpr std::chrono::seconds window_timeout{120};
 inline constexpr std::chrono::seconds resize_timeout{120};

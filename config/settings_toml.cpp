@@ -1,8 +1,8 @@
-// config/settings_toml.cpp: settings as TOML. The only file that includes toml++, whose exceptions end here.
+// config/settings_toml.cpp: settings as TOML. The exceptions of toml++ end here.
 #include "config/setting_keys.hpp"
+#include "config/toml_place.hpp"
 #include <exception>
 #include <sstream>
-#include <toml++/toml.h>
 
 namespace ebb {
 namespace {
@@ -25,10 +25,6 @@ written_value written(const toml::node& node) {
     return {std::move(items), text};
   }
   return {written_value::other{}, text};
-}
-
-std::string place_of(std::string_view file, const toml::source_region& where) {
-  return std::string(file) + ":" + std::to_string(where.begin.line);
 }
 
 // Whether keys of a table with this name exist: "bus" for bus.listen.

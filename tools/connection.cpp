@@ -30,8 +30,8 @@ class socket_connection final : public connection {
 
 }  // namespace
 
-result<std::unique_ptr<connection>> connect_to_daemon(const std::string& endpoint) {
-  auto socket = bus::client_socket::connect(endpoint, connect_timeout);
+result<std::unique_ptr<connection>> connect_to_daemon(const std::string& endpoint, const std::optional<curve_client_keys>& keys) {
+  auto socket = bus::client_socket::connect(endpoint, connect_timeout, keys);
   if (!socket) return fail(socket.error());
   return std::make_unique<socket_connection>(std::move(*socket));
 }

@@ -1,10 +1,12 @@
 // tools/connection.hpp: a way to ask an engine, wherever it runs: in a daemon behind a socket, or in this process.
 #pragma once
 #include "bus/messages.hpp"
+#include "config/curve_keys.hpp"
 #include "config/result.hpp"
 #include "tools/engine.hpp"
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ebb::tools {
@@ -20,8 +22,8 @@ class connection {
   virtual result<bus::reply> receive(std::chrono::milliseconds timeout) = 0;
 };
 
-// Errors: those of bus::client_socket::connect.
-result<std::unique_ptr<connection>> connect_to_daemon(const std::string& endpoint);
+// Keys count on tcp only. Errors: those of bus::client_socket::connect.
+result<std::unique_ptr<connection>> connect_to_daemon(const std::string& endpoint, const std::optional<curve_client_keys>& keys = {});
 
 // An engine in this process, and the connection to it.
 class local_connection final : public connection {

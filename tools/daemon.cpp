@@ -1,38 +1,102 @@
 #include "tools/daemon.hpp"
 #include "bus/codec.hpp"
+#include "bus/crc32.hpp"
+#include "bus/curve_keys.hpp"
 #include "bus/endpoint.hpp"
 #include "config/limits.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/version.hpp"
 #include <algorithm>
+#include <cstdio>
+#include <optional>
 
 namespace ebb::tools {
 namespace {
 
-std::vector<std::string> endpoints_of(const bus_settings& from) {
-  std::vector<std::string> all = from.listen;
-  std::replace(all.begin(), all.end(), std::string("auto"), bus::default_endpoint());
-  return all;
+std::vector<std::string> with_auto(std::vector<std::string> endpoints, const std::string& automatic) {
+  std::replace(endpoints.begin(), endpoints.end(), std::string("auto"), automatic);
+  return endpoints;
+}
+
+// Beside the commands: the file "events" where they are at "commands", else the same name and "-events".
+std::string events_beside(const std::string& commands) {
+  const std::string file = "commands";
+  if (commands.ends_with("/" + file)) return commands.substr(0, commands.size() - file.size()) + "events";
+  return commands + "-events";
+}
+
+std::vector<std::string> event_endpoints(const bus_settings& from, const std::vector<std::string>& commands) {
+  const auto ipc = std::find_if(commands.begin(), commands.end(), [](const std::string& each) { return each.starts_with("ipc://"); });
+  return with_auto(from.events, ipc == commands.end() ? bus::default_events_endpoint() : events_beside(*ipc));
+}
+
+// A folder for each place that a daemon may listen at, so that two daemons of one user keep apart.
+std::filesystem::path state_folder(const settings& from, const std::vector<std::string>& commands) {
+  if (!from.state_dir.empty()) return from.state_dir;
+  if (from.bus.listen == bus_settings{}.listen) return default_state_folder() / "default";
+  std::string all;
+  for (const std::string& each : commands) all += each + "\n";
+  char name[16];
+  std::snprintf(name, sizeof name, "%08x", bus::crc32(bus::as_bytes(all)));
+  return default_state_folder() / name;
+}
+
+result<std::optional<curve_server_keys>> keys_of(const bus_settings& from) {
+  if (from.curve_keys.empty()) return std::optional<curve_server_keys>{};
+  auto loaded = bus::load_server_keys(from.curve_keys);
+  if (!loaded) return fail(loaded.error().code, "setting `bus.curve_keys`: " + loaded.error().text);
+  return std::optional(*std::move(loaded));
+}
+
+void report_journal(const error& why) { std::fprintf(stderr, "ebbd: the journal ends here: %s\n", why.text.c_str()); }
+
+result<std::unique_ptr<bus::journal_writer>> open_journal(const settings& from) {
+  if (from.journal.empty()) return std::unique_ptr<bus::journal_writer>();
+  auto options = bus::journal_from_now(version, {{"settings", to_toml(from)}});
+  options.on_error = report_journal;
+  auto opened = bus::journal_writer::open(from.journal, std::move(options));
+  if (!opened) return fail(opened.error().code, "setting `journal`: " + opened.error().text);
+  return opened;
 }
 
 }  // namespace
+
+result<void> daemon::open_doors(const settings& from) {
+  const auto keys = keys_of(from.bus);
+  if (!keys) return fail(keys.error());
+  const auto endpoints = with_auto(from.bus.listen, bus::default_endpoint());
+  auto socket = bus::router_socket::open(endpoints, *keys);
+  if (!socket) return fail(socket.error());
+  socket_ = std::move(*socket);
+  std::unique_ptr<bus::publisher_socket> out;
+  if (!from.bus.events.empty()) {
+    auto opened = bus::publisher_socket::open(event_endpoints(from.bus, endpoints), *keys);
+    if (!opened) return fail(opened.error());
+    out = std::move(*opened);
+  }
+  events_ = std::make_unique<event_publisher>(std::move(out));
+  auto state = state_file::open(state_folder(from, endpoints));
+  if (!state) return fail(state.error());
+  state_ = std::move(*state);
+  auto journal = open_journal(from);
+  if (!journal) return fail(journal.error());
+  journal_ = std::move(*journal);
+  return {};
+}
 
 result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   std::unique_ptr<daemon> started(new daemon);
   daemon* self = started.get();
   started->model_ = options.from.model;
-  auto socket = bus::router_socket::open(endpoints_of(options.from.bus));
-  if (!socket) return fail(socket.error());
-  started->socket_ = std::move(*socket);
-  auto state = state_file::open(options.from.state_dir.empty() ? default_state_folder() : std::filesystem::path(options.from.state_dir));
-  if (!state) return fail(state.error());
-  started->state_ = std::move(*state);
+  if (auto opened = started->open_doors(options.from); !opened) return fail(opened.error());
   started->socket_->start({.on_frame = [self](const bus::client_id& from, bus::bytes frame) { self->take_frame(from, frame); },
                            .on_gone = [self](const bus::client_id& who) { self->client_left(who); }});
   engine_options wired = options;
-  if (auto before = self->state_->read()) wired.state.before = std::move(*before);
+  if (auto before = started->state_->read()) wired.state.before = std::move(*before);
   else started->state_damaged_ = before.error();
   wired.state.write_down = [self](const bus::ledger_state& what) { return self->state_->write(what); };
+  wired.tell = [self](bus::event_body what) { self->events_->tell(std::move(what)); };
+  wired.events = [self] { return self->events_->position(); };
   auto engine = engine::start(wired, [self](const bus::client_id& to, const bus::reply& what, bool text) { self->send(to, what, text); });
   if (!engine) return fail(engine.error());
   started->engine_ = std::move(*engine);
@@ -53,6 +117,7 @@ daemon::~daemon() {
 }
 
 void daemon::take_frame(const bus::client_id& from, bus::bytes_view frame) {
+  if (journal_) journal_->append(bus::journal_direction::in, from, frame);
   auto asked = bus::decode_request(frame);
   if (!asked) {
     const bool text = asked.error().text;
@@ -100,6 +165,7 @@ bus::status_report daemon::without_model() const {
 }
 
 void daemon::client_left(const bus::client_id& who) {
+  if (journal_) journal_->append_gone(who);
   const std::lock_guard lock(mutex_);
   if (ready_ != nullptr) return ready_->client_left(who);
   // A lease is for whoever asks; a reserve is for the card, and stays wanted.
@@ -108,7 +174,9 @@ void daemon::client_left(const bus::client_id& who) {
 
 // A client that takes no more replies is given up: an answer with holes would be worse than none, and nobody else waits for it.
 void daemon::send(const bus::client_id& to, const bus::reply& what, bool text) {
-  if (auto sent = socket_->send(to, bus::encode_reply(what, text)); !sent) client_left(to);
+  bus::bytes frame = bus::encode_reply(what, text);
+  if (journal_) journal_->append(bus::journal_direction::out, to, frame);
+  if (auto sent = socket_->send(to, std::move(frame)); !sent) client_left(to);
 }
 
 }  // namespace ebb::tools

@@ -1,8 +1,10 @@
 // tools/daemon.hpp: an engine behind a socket.
 #pragma once
+#include "bus/journal_writer.hpp"
 #include "bus/router_socket.hpp"
 #include "config/settings.hpp"
 #include "tools/engine.hpp"
+#include "tools/event_publisher.hpp"
 #include "tools/state_file.hpp"
 #include <memory>
 #include <mutex>
@@ -16,7 +18,7 @@ class daemon {
  public:
   // Binds the endpoints first, so that a second daemon learns at once that there is one, then loads the model. Of the requests that
   // come meanwhile, those about memory (vram, lease) are kept and carried out after the load, `status` is answered with "loading" and
-  // the others with `not_loaded`. Errors: those of router_socket::open, state_file::open and engine::start.
+  // the others with `not_loaded`. Errors: those of router_socket::open, bus::load_server_keys, state_file::open and engine::start.
   static result<std::unique_ptr<daemon>> start(const engine_options& options);
 
   // Answers what is open with `cancelled`, then closes the socket.
@@ -36,6 +38,7 @@ class daemon {
   void client_left(const bus::client_id& who);
   void send(const bus::client_id& to, const bus::reply& what, bool text);
 
+  result<void> open_doors(const settings& from);
   bus::status_report without_model() const;
   std::optional<bus::reply> pass_on(const bus::client_id& from, const bus::request& asked);
   bool keep_for_later(const bus::client_id& from, const bus::request& asked);
@@ -44,6 +47,8 @@ class daemon {
   std::string model_;
   std::unique_ptr<state_file> state_;
   std::optional<error> state_damaged_;
+  std::unique_ptr<event_publisher> events_;       // outlives the engine, which tells it what happens
+  std::unique_ptr<bus::journal_writer> journal_;  // none: no journal is kept
   std::unique_ptr<bus::router_socket> socket_;
   std::unique_ptr<tools::engine> engine_;
 

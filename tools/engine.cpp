@@ -7,6 +7,7 @@
 #include "tools/layer_split.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/version.hpp"
+#include "tools/wall_clock.hpp"
 #include <algorithm>
 #include <thread>
 
@@ -47,18 +48,10 @@ bus::status_report measured(bus::status_report report, std::chrono::steady_clock
 
 error stopped() { return {errc::cancelled, "told to stop while the model was being loaded"}; }
 
-std::uint64_t unix_ms_now() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
 // What can be set but is not served by this version is refused rather than ignored, above all what is about access.
 result<void> refuse_unserved(const settings& from) {
   const settings defaults;
-  const std::pair<const char*, bool> unserved[] = {{"bus.curve_keys", from.bus.curve_keys != defaults.bus.curve_keys},
-                                                   {"bus.events", from.bus.events != defaults.bus.events},
-                                                   {"http", !(from.http == defaults.http)},
-                                                   {"journal", from.journal != defaults.journal},
+  const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)},
                                                    {"profile", from.profile != defaults.profile},
                                                    {"auto_yield", from.auto_yield != defaults.auto_yield},
                                                    {"min_free_vram_mib", from.min_free_vram_mib != defaults.min_free_vram_mib}};
@@ -82,7 +75,7 @@ class engine::cast {
   const std::vector<bus::card_report>& loaded() const noexcept { return loaded_; }
 
  private:
-  void spawn_cards(const engine& of);
+  void spawn_cards(const engine& of, const actors::event_sink& tell);
 
   std::unique_ptr<caf::actor_system_config> config_ = system_config();
   caf::actor_system system_{*config_};
@@ -97,7 +90,7 @@ class engine::cast {
 
 engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
   const settings& from = options.from;
-  spawn_cards(of);
+  spawn_cards(of, options.tell);
   actors::ledger_options ledger{.book = *std::exchange(of.ledger_, std::nullopt),
                                 .now = actors::steady_clock(),
                                 .unix_ms = unix_ms_now,
@@ -106,7 +99,7 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
                                 .tell = options.tell};
   ledger_ = system_.spawn<caf::detached>(actors::ledger_behavior, cards_, std::move(ledger));
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
-                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, actors::steady_clock()});
+                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, actors::steady_clock(), options.tell});
   actors::gateway_options gateway{
       .about = describe(*of.weights_, from, of.context_),
       .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
@@ -116,8 +109,8 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
   gateway_ = system_.spawn(actors::gateway_behavior, scheduler_, ledger_, cards_, std::move(gateway));
 }
 
-void engine::cast::spawn_cards(const engine& of) {
-  residency_ = system_.spawn(actors::residency_behavior);
+void engine::cast::spawn_cards(const engine& of, const actors::event_sink& tell) {
+  residency_ = system_.spawn(actors::residency_behavior, tell);
   for (const actors::card_options& options : of.card_options_) {
     const actors::card_factory make = [&of, options] {
       return actors::card::make(of.weights_, of.vocabulary_, options, kernels::cpu::ops_for(of.isa_), *of.pool_, actors::steady_clock());

@@ -99,10 +99,10 @@ TEST_CASE("a path that is too long or cannot be made is refused with its name") 
   CHECK(refusal_of("ipc:///proc/none/commands", errc::file_unwritable).find("/proc/none") != std::string::npos);
 }
 
-TEST_CASE("only the loopback may be listened on") {
+TEST_CASE("without keys only the loopback may be listened on") {
   const std::string why =
-      ": only 127.0.0.1 and [::1] may be listened on without [bus] curve_keys, which this version does not have; use a tunnel "
-      "(ssh -L) for other machines";
+      ": without [bus] curve_keys only 127.0.0.1 and [::1] may be listened on; make keys with `ebb keys server FILE`, or use a "
+      "tunnel (ssh -L) for other machines";
   for (const std::string endpoint : {"tcp://0.0.0.0:0", "tcp://*:0", "tcp://192.168.1.1:0", "tcp://[::]:0", "tcp://localhost:0",
                                      "tcp://127.0.0.1.evil.org:0", "tcp://eth0:0"}) {
     CHECK(refusal_of(endpoint, errc::refused) == "endpoint " + endpoint + why);

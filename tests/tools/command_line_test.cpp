@@ -30,7 +30,7 @@ class running_ebbd {
   }
 
   words command() const {
-    return {EBBD_PROGRAM, demo_model, "--set", "cards=host,host", "--set", "vram_segment_mib=1", "--set", "threads=1", "--set", "bus.listen=" + endpoint()};
+    return {EBBD_PROGRAM, demo_model, "--set", "cards=host,host", "--set", "vram_segment_mib=1", "--set", "threads=1", "--set", "bus.listen=" + endpoint(), "--set", "state_dir=" + (folder_ / "state").string()};
   }
   std::string endpoint() const { return "ipc://" + socket_file().string(); }
   std::filesystem::path socket_file() const { return folder_ / "commands"; }
@@ -126,6 +126,59 @@ TEST_CASE("an ebbd that was killed leaves nothing that keeps the next one from s
   CHECK(daemon.asked({"status"}).code == exit_ok);
   next.send(SIGTERM);
   CHECK(next.exit_code() == exit_ok);
+}
+
+TEST_CASE("with keys made by `ebb keys` a client reaches a daemon over tcp, and one whose key is not added is told what to do") {
+  bus::test::temporary_folder folder;
+  const std::string server = (folder / "server.toml").string(), laptop = (folder / "laptop.toml").string(), guest = (folder / "guest.toml").string();
+  CHECK_THAT(ebb_runs({"keys", "server", server}).out, Catch::Contains("curve_keys = \"" + server + "\""));
+  CHECK_THAT(ebb_runs({"keys", "client", laptop, "--server", server, "--add"}).out, Catch::Contains("added it to " + server));
+  const outcome by_hand = ebb_runs({"keys", "client", guest, "--server", server});
+  CHECK_THAT(by_hand.out, Catch::Contains("add this line to `clients` in " + server));
+  CHECK(content_of(server).find(by_hand.out.substr(by_hand.out.find("  \""))) == std::string::npos);
+  CHECK(std::filesystem::status(laptop).permissions() == std::filesystem::perms(0600));
+  CHECK(std::filesystem::status(server).permissions() == std::filesystem::perms(0600));
+
+  // 0.0.0.0: an address that would be refused without keys.
+  child_process daemon({EBBD_PROGRAM, demo_model, "--set", "threads=1", "--set", "bus.listen=tcp://0.0.0.0:0", "--set", "bus.curve_keys=" + server});
+  REQUIRE(comes_true([&] { return !daemon.running() || daemon.out().find("\n") != std::string::npos; }));
+  const std::string ready = daemon.out();
+  INFO(ready << daemon.err());
+  const auto colon = ready.rfind(':');
+  REQUIRE(colon != std::string::npos);
+  const std::string address = "tcp://127.0.0.1:" + ready.substr(colon + 1, ready.find('\n') - colon - 1);
+  CHECK_THAT(ebb_runs({"status", "--connect", address, "--keys", laptop}).out, Catch::Contains("ready"));
+
+  const outcome unknown = ebb_runs({"status", "--connect", address, "--keys", guest});
+  CHECK(unknown.code == exit_no_daemon);
+  CHECK_THAT(unknown.err, Catch::Contains("does not let this client in") && Catch::Contains("`clients`"));
+  const outcome bare = ebb_runs({"status", "--connect", address});
+  CHECK(bare.code == exit_no_daemon);
+  CHECK_THAT(bare.err, Catch::Contains("--keys"));
+
+  std::filesystem::permissions(laptop, std::filesystem::perms(0644));
+  check_usage_error(ebb_runs({"status", "--connect", address, "--keys", laptop}), "chmod 600 " + laptop);
+}
+
+TEST_CASE("`ebb keys` never writes over a file, and ebbd does not start with keys that it cannot trust") {
+  bus::test::temporary_folder folder;
+  const std::string server = (folder / "server.toml").string();
+  REQUIRE(ebb_runs({"keys", "server", server}).code == exit_ok);
+  const std::string before = content_of(server);
+  CHECK_THAT(ebb_runs({"keys", "server", server}).err, Catch::Contains("there is such a file already"));
+  CHECK_THAT(ebb_runs({"keys", "client", server, "--server", server, "--add"}).err, Catch::Contains("there is such a file already"));
+  CHECK(content_of(server) == before);
+  check_usage_error(ebb_runs({"keys", "client", (folder / "x").string(), "--server", "/no/such/file"}), "/no/such/file");
+  check_usage_error(ebb_runs({"keys"}), "subcommand");
+
+  const words with_keys = {EBBD_PROGRAM, demo_model, "--set", "bus.listen=tcp://127.0.0.1:0", "--set", "bus.curve_keys=" + server};
+  std::filesystem::permissions(server, std::filesystem::perms(0640));
+  const outcome open_to_others = run_program(with_keys);
+  CHECK(open_to_others.code != exit_ok);
+  CHECK_THAT(open_to_others.err, Catch::Contains("setting `bus.curve_keys`") && Catch::Contains("chmod 600 " + server));
+  const outcome no_keys = run_program({EBBD_PROGRAM, demo_model, "--set", "bus.listen=tcp://0.0.0.0:0"});
+  CHECK(no_keys.code != exit_ok);
+  CHECK_THAT(no_keys.err, Catch::Contains("ebb keys server"));
 }
 
 TEST_CASE("ebbd refuses bad arguments and settings, and says what keeps it from starting") {

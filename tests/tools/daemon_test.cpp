@@ -27,6 +27,7 @@ class served {
   engine_options options() const {
     engine_options chosen = demo_on(2);
     chosen.from.bus.listen = {endpoint()};
+    chosen.from.state_dir = (folder_ / "state").string();
     return chosen;
   }
   std::unique_ptr<connection> client() const {
@@ -301,6 +302,7 @@ TEST_CASE("a daemon that cannot start gives its endpoint free") {
   bus::test::temporary_folder folder;
   engine_options options = demo_on(1);
   options.from.bus.listen = {"ipc://" + (folder / "commands").string()};
+  options.from.state_dir = (folder / "state").string();
   options.from.context = 1u << 20;
   const auto refused = tools::daemon::start(options);
   REQUIRE_FALSE(refused);
@@ -329,6 +331,7 @@ TEST_CASE("while the model is being loaded the daemon says so, and tells those w
   const std::string endpoint = "ipc://" + (folder / "commands").string();
   auto options = demo_on(1);
   options.from.bus.listen = {endpoint};
+  options.from.state_dir = (folder / "state").string();
   int n_asked = 0;
   options.progress = [&](double) {
     if (n_asked++ > 0) return;

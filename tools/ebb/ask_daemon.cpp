@@ -1,4 +1,5 @@
 // tools/ebb/ask_daemon.cpp: the commands that ask a running daemon: generate, vram, status.
+#include "bus/curve_keys.hpp"
 #include "bus/endpoint.hpp"
 #include "config/utf8.hpp"
 #include "config/limits.hpp"
@@ -15,7 +16,14 @@ namespace ebb::tools {
 namespace {
 
 result<std::unique_ptr<connection>> reach(const daemon_choice& daemon) {
-  return connect_to_daemon(daemon.endpoint.empty() ? bus::default_endpoint() : daemon.endpoint);
+  std::optional<curve_client_keys> keys;
+  if (!daemon.keys.empty()) {
+    auto loaded = bus::load_client_keys(daemon.keys);
+    // Whatever is wrong with the file, it is the arguments that are to be mended: the daemon has not been asked.
+    if (!loaded) return fail(errc::bad_value, loaded.error().text);
+    keys = *std::move(loaded);
+  }
+  return connect_to_daemon(daemon.endpoint.empty() ? bus::default_endpoint() : daemon.endpoint, keys);
 }
 
 int report_no_daemon(const error& why) {

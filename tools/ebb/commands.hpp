@@ -21,6 +21,13 @@ struct engine_choice {
 // For the commands that ask a daemon.
 struct daemon_choice {
   std::string endpoint;  // empty: the default one
+  std::string keys;      // file of the client's CURVE keys; empty: none
+};
+
+struct client_keys_options {
+  std::string file;         // to be made
+  std::string server_file;  // of the daemon that the client will talk to
+  bool add = false;         // to the daemon's file
 };
 
 struct generate_options {
@@ -73,6 +80,8 @@ int inspect(const inspect_options& options);
 int logits(const logits_options& options);
 int verify(const verify_options& options);
 int bench(const bench_options& options);
+int keys_server(const std::string& file);
+int keys_client(const client_keys_options& options);
 
 // The settings that a choice of engine means: the file, the environment, the overrides, then its own words.
 result<settings> settings_of(const engine_choice& engine);

@@ -33,6 +33,23 @@ void add_engine(CLI::App& command, engine_choice& engine) {
 
 void add_daemon(CLI::App& command, daemon_choice& daemon) {
   command.add_option("--connect", daemon.endpoint, "endpoint of the daemon (default: ipc://$XDG_RUNTIME_DIR/ebb/commands)");
+  command.add_option("--keys", daemon.keys, "file of keys, for a tcp:// endpoint that wants them (see `ebb keys`)")->check(CLI::ExistingFile);
+}
+
+// `keys server` and `keys client`.
+void add_keys(CLI::App& command, std::string& server_file, client_keys_options& client, int& code) {
+  command.require_subcommand(1);
+  auto* server_command = command.add_subcommand("server", "make a daemon's file of keys");
+  server_command->add_option("file", server_file, "file to make, for the setting bus.curve_keys")->required();
+  server_command->callback([&] { code = keys_server(server_file); });
+  auto* client_command = command.add_subcommand("client", "make a client's file of keys");
+  client_command->add_option("file", client.file, "file to make, for --keys")->required();
+  client_command->add_option("--server", client.server_file, "the file of the daemon that the client will talk to")->required()->check(CLI::ExistingFile);
+  client_command->add_flag("--add", client.add, "add the client's public key to the daemon's file");
+  client_command->callback([&] { code = keys_client(client); });
+  command.footer(examples("  ebb keys server server.toml; ebb keys client laptop.toml --server server.toml --add\n"
+                          "  ebbd MODEL.gguf --set bus.listen=auto,tcp://0.0.0.0:5560 --set bus.curve_keys=server.toml\n"
+                          "  ebb status --connect tcp://HOST:5560 --keys laptop.toml\n"));
 }
 
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON: one object, or one a line while streaming"); }
@@ -158,6 +175,11 @@ int main(int argc, char** argv) {
   add_json(*bench_command, bench_given.json);
   bench_command->footer(examples("  ebb bench model/demo/chapbook-q4_k_m.gguf --threads 2\n"));
   bench_command->callback([&] { code = bench(bench_given); });
+
+  std::string keys_server_file;
+  client_keys_options keys_client_given;
+  add_keys(*app.add_subcommand("keys", "make the keys by which a daemon and clients on other machines know each other"), keys_server_file,
+           keys_client_given, code);
 
   if (argc > 1 && argv[1][0] != '-' && !knows(app, argv[1])) return refuse_command(app, argv[1]);
   try {

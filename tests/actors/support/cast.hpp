@@ -38,7 +38,7 @@ struct said {
 class cast {
  public:
   explicit cast(const cast_options& options = {}) : options_(options) {
-    residency = system_.spawn(residency_behavior);
+    residency = system_.spawn(residency_behavior, event_sink([this](bus::event_body what) { events.push_back(std::move(what)); }));
     for (std::uint32_t number = 0; number < options.first_layers.size(); ++number) spawn_card(number);
     ledger_options keeper{actors::ledger(std::vector<std::uint32_t>(cards.size(), 0)), clock(), [this] { return unix_ms; },
                           [this](const bus::ledger_state& state) { return keep(state); },

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,10 @@ class test_server {
   using answerer = std::function<void(test_server&, const happening&)>;
 
   // Listens in a folder of its own, and at `more`. `answer` is called on the socket's thread for each frame.
-  explicit test_server(answerer answer, std::vector<std::string> more = {}) : answer_(std::move(answer)) {
+  explicit test_server(answerer answer, std::vector<std::string> more = {}, const std::optional<curve_server_keys>& keys = {})
+      : answer_(std::move(answer)) {
     more.insert(more.begin(), "ipc://" + (folder_ / "commands").string());
-    auto opened = router_socket::open(more);
+    auto opened = router_socket::open(more, keys);
     if (!opened) throw std::runtime_error(opened.error().text);
     socket_ = std::move(*opened);
     socket_->start({[this](const client_id& who, bytes frame) { on_frame(who, std::move(frame)); },
