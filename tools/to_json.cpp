@@ -127,6 +127,37 @@ json to_json(const bus::status_report& report) {
           {"rss_anon_mib", report.rss_anon_mib}};
 }
 
+namespace {
+
+json fields_of_event(const bus::residency_flipped& what) {
+  return {{"device", what.device}, {"resident", what.resident}, {"experts_resident", what.experts_resident}, {"experts", what.experts}};
+}
+json fields_of_event(const bus::resized& what) {
+  json out = to_json(what.card);
+  out["cause"] = what.cause;
+  return out;
+}
+json fields_of_event(const bus::lease_granted& what) { return to_json(what.lease); }
+json fields_of_event(const bus::lease_ended& what) {
+  json out = to_json(what.lease);
+  out["cause"] = what.cause;
+  return out;
+}
+json fields_of_event(const bus::short_of& what) { return {{"device", what.device}, {"short_mib", what.short_mib}}; }
+json fields_of_event(const bus::pressure& what) {
+  return {{"device", what.device}, {"begins", what.begins}, {"free_mib", what.free_mib}, {"wanted_mib", what.wanted_mib}};
+}
+json fields_of_event(const bus::card_lost& what) { return {{"device", what.device}, {"text", what.text}}; }
+json fields_of_event(const bus::model_loaded& what) { return {{"model", what.model}, {"cards", what.cards}}; }
+
+}  // namespace
+
+json to_json(const bus::event& what) {
+  json out{{"event", bus::name_of_event(what.body)}, {"sequence", what.sequence}, {"unix_ms", what.unix_ms}};
+  out.update(std::visit([](const auto& body) { return fields_of_event(body); }, what.body));
+  return out;
+}
+
 std::string to_line(const json& what) { return what.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace ebb::tools

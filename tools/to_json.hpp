@@ -1,5 +1,6 @@
 // tools/to_json.hpp: replies as JSON, with the names and units of the bus.
 #pragma once
+#include "bus/events.hpp"
 #include "bus/messages.hpp"
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +13,8 @@ nlohmann::ordered_json to_json(const bus::card_info& info);
 nlohmann::ordered_json to_json(const bus::status_report& report);
 nlohmann::ordered_json to_json(const bus::lease_info& lease);
 nlohmann::ordered_json to_json(const bus::card_plan& plan);
+
+nlohmann::ordered_json to_json(const bus::event& what);
 
 // On one line. Paths and names from files may hold bytes that are no UTF-8; they become U+FFFD, since JSON allows nothing else.
 std::string to_line(const nlohmann::ordered_json& what);

@@ -136,7 +136,7 @@ TEST_CASE("a wrong envelope is refused by the name of what is wrong") {
       {pack::map({{"v", one}, {"id", seven}, {"cmd", one}}), errc::bad_value, "cmd must be text, not 1"},
       {ask("vrm"), errc::unknown_command, "there is no command \"vrm\"; did you mean \"vram\"?"},
       {ask("sing"), errc::unknown_command,
-       "there is no command \"sing\"; the commands are generate, cancel, vram, status, cards"},
+       "there is no command \"sing\"; the commands are generate, cancel, vram, status, cards, lease, plan, subscribe"},
   });
 }
 

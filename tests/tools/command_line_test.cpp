@@ -486,3 +486,84 @@ TEST_CASE("in the middle of an answer ebb vram takes a card's segments out of th
   CHECK(before_mib - shrunk_mib >= cache_before_mib - cache_shrunk_mib - tolerance_mib);
   CHECK(regrown_mib - shrunk_mib >= cache_regrown_mib - cache_shrunk_mib - tolerance_mib);
 }
+
+TEST_CASE("ebb lease runs a program inside a lease, gives its exit code, and the lease ends with it") {
+  running_ebbd daemon;
+  const outcome ran = run_program({EBB_PROGRAM, "lease", "5", "--device", "1", "--connect", daemon.endpoint(), "--", "sh", "-c",
+                                   std::string(EBB_PROGRAM) + " lease list --json --connect " + daemon.endpoint() + "; exit 7"});
+  CHECK(ran.code == 7);
+  const auto held = nlohmann::json::parse(ran.out);
+  REQUIRE(held["leases"].size() == 1);
+  CHECK(held["leases"][0]["mib"] == 5);
+  CHECK(held["leases"][0]["device"] == 1);
+  CHECK(held["leases"][0]["owner"] == "sh");
+  CHECK(held["leases"][0].contains("pid"));
+  CHECK(daemon.asked({"lease", "list"}).out == "no lease is held\n");
+}
+
+TEST_CASE("a lease ends when its program is killed, though nobody releases it") {
+  running_ebbd daemon;
+  child_process program({EBB_PROGRAM, "lease", "5", "--connect", daemon.endpoint(), "--", "sleep", "100"});
+  const auto pid_of_holder = [&]() -> pid_t {
+    const auto held = nlohmann::json::parse(daemon.asked({"lease", "list", "--json"}).out);
+    return held["leases"].empty() ? 0 : held["leases"][0]["pid"].get<pid_t>();
+  };
+  REQUIRE(comes_true([&] { return pid_of_holder() != 0; }));
+  const pid_t holder = pid_of_holder();
+  program.send(SIGKILL);  // first the one that would release it
+  ::kill(holder, SIGKILL);
+  CHECK(comes_true([&] { return pid_of_holder() == 0; }));
+}
+
+TEST_CASE("ebb lease says what it cannot do, and runs nothing then") {
+  running_ebbd daemon;
+  const outcome too_much = run_program({EBB_PROGRAM, "lease", "500", "--connect", daemon.endpoint(), "--", "echo", "ran"});
+  CHECK(too_much.code == 1);
+  CHECK(too_much.out.empty());
+  CHECK_THAT(too_much.err, Catch::Contains("[short_of]") && Catch::Contains("nothing has changed"));
+  check_usage_error(daemon.asked({"lease", "0"}), "no number of MiB");
+  check_usage_error(daemon.asked({"lease", "release", "x"}), "number of one lease");
+  CHECK_THAT(daemon.asked({"lease", "release", "99"}).err, Catch::Contains("[unknown_lease]"));
+  const outcome no_program = run_program({EBB_PROGRAM, "lease", "1", "--connect", daemon.endpoint(), "--", "/no/such/program"});
+  CHECK(no_program.code == 127);
+  CHECK_THAT(no_program.err, Catch::Contains("/no/such/program"));
+  CHECK(daemon.asked({"lease", "list"}).out == "no lease is held\n");
+}
+
+TEST_CASE("reserves and leases survive an ebbd that is killed and started again") {
+  running_ebbd daemon;
+  REQUIRE(daemon.asked({"vram", "3", "0"}).code == 0);
+  REQUIRE(daemon.asked({"lease", "4", "--device", "1", "--ttl", "600"}).code == 0);
+  const auto before = nlohmann::json::parse(daemon.asked({"status", "--json"}).out)["cards"];
+  daemon.process().send(SIGKILL);
+  REQUIRE(comes_true([&] { return !daemon.process().running(); }));
+  child_process next(daemon.command());
+  REQUIRE(comes_true([&] { return next.out().find("ebbd ready") != std::string::npos; }));
+  const auto after = nlohmann::json::parse(daemon.asked({"status", "--json"}).out)["cards"];
+  for (const std::size_t device : {0u, 1u}) {
+    CHECK(after[device]["reserve_mib"] == before[device]["reserve_mib"]);
+    CHECK(after[device]["expert_cache_mib"] == before[device]["expert_cache_mib"]);
+  }
+  const auto leases = nlohmann::json::parse(daemon.asked({"lease", "list", "--json"}).out)["leases"];
+  REQUIRE(leases.size() == 1);
+  CHECK(leases[0]["mib"] == 4);
+}
+
+TEST_CASE("ebb events shows what happens while it happens") {
+  running_ebbd daemon;
+  child_process listener(daemon.asking({"events", "--json", "-n", "3"}));
+  // Its subscription arrives some time after it started, so the card is resized until it has seen enough.
+  std::uint32_t reserve = 1;
+  REQUIRE(comes_true([&] {
+    daemon.asked({"vram", std::to_string(reserve = 1 + reserve % 8), "0"});
+    return !listener.running();
+  }));
+  std::istringstream lines(listener.out());
+  std::uint64_t last = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    CHECK(event["sequence"] > last);
+    last = event["sequence"];
+  }
+  CHECK_THAT(listener.out(), Catch::Contains("\"event\":\"resized\""));
+}

@@ -1,9 +1,8 @@
 // tools/ebb/ask_daemon.cpp: the commands that ask a running daemon: generate, vram, status.
-#include "bus/curve_keys.hpp"
-#include "bus/endpoint.hpp"
 #include "config/utf8.hpp"
 #include "config/limits.hpp"
 #include "tools/connection.hpp"
+#include "tools/ebb/reach.hpp"
 #include "tools/ebb/streaming.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/to_json.hpp"
@@ -14,22 +13,6 @@
 
 namespace ebb::tools {
 namespace {
-
-result<std::unique_ptr<connection>> reach(const daemon_choice& daemon) {
-  std::optional<curve_client_keys> keys;
-  if (!daemon.keys.empty()) {
-    auto loaded = bus::load_client_keys(daemon.keys);
-    // Whatever is wrong with the file, it is the arguments that are to be mended: the daemon has not been asked.
-    if (!loaded) return fail(errc::bad_value, loaded.error().text);
-    keys = *std::move(loaded);
-  }
-  return connect_to_daemon(daemon.endpoint.empty() ? bus::default_endpoint() : daemon.endpoint, keys);
-}
-
-int report_no_daemon(const error& why) {
-  const int code = report_error(why);
-  return why.code == errc::bad_value ? code : exit_no_daemon;
-}
 
 result<std::optional<std::uint32_t>> reserve_of(const std::string& text) {
   if (text.empty() || text == "-") return std::nullopt;

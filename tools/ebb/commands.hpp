@@ -41,6 +41,22 @@ struct vram_options {
   bool json = false;
 };
 
+struct lease_options {
+  std::vector<std::string> words;    // MIB, or list, renew ID, release ID
+  std::vector<std::string> program;  // to be run with the memory, and its arguments
+  std::uint32_t device = 0;
+  std::optional<std::uint32_t> min_mib;
+  std::optional<std::uint32_t> ttl_s;
+  std::optional<std::uint32_t> wait_s;
+  std::string owner;  // empty: the command's name
+  bool json = false;
+};
+
+struct events_options {
+  std::uint64_t count = 0;  // end after so many; 0: go on
+  bool json = false;
+};
+
 struct inspect_options {
   std::string model;
   std::vector<std::uint64_t> mib;  // "what fits in N MiB"
@@ -75,6 +91,8 @@ struct bench_options {
 int run(const engine_choice& engine, const generate_options& options);
 int generate(const daemon_choice& daemon, const generate_options& options);
 int vram(const daemon_choice& daemon, const vram_options& options);
+int lease(const daemon_choice& daemon, const lease_options& options);
+int events(const daemon_choice& daemon, const events_options& options);
 int status(const daemon_choice& daemon, bool json);
 int inspect(const inspect_options& options);
 int logits(const logits_options& options);

@@ -4,7 +4,9 @@
 #include "tools/exit_code.hpp"
 #include "tools/version.hpp"
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
+#include <string_view>
 
 namespace {
 
@@ -130,6 +132,29 @@ int main(int argc, char** argv) {
     code = vram(daemon, vram_given);
   });
 
+  lease_options lease_given;
+  auto* lease_command = app.add_subcommand("lease", "lend VRAM to a program while it runs; list, renew and release leases");
+  add_daemon(*lease_command, daemon);
+  lease_command->add_option("what", lease_given.words, "MIB, or list, renew ID, release ID; behind -- a program that is run with the memory")->required()->expected(1, 2);
+  lease_command->add_option("--device", lease_given.device, "the card, 0 first")->capture_default_str();
+  lease_command->add_option("--min", lease_given.min_mib, "rather so many MiB than nothing (default: all or nothing)")->check(CLI::PositiveNumber);
+  lease_command->add_option("--ttl", lease_given.ttl_s, "it ends after so many seconds (default: 300); with a COMMAND it is renewed while that runs")->check(CLI::PositiveNumber);
+  lease_command->add_option("--wait", lease_given.wait_s, "wait so many seconds for room");
+  lease_command->add_option("--owner", lease_given.owner, "who, for people (default: the command)");
+  add_json(*lease_command, lease_given.json);
+  lease_command->footer("Examples:\n  ebb lease 8000 --device 1 --ttl 300 -- blender -b scene.blend -f 1\n  ebb lease 8000 --wait 60\n  ebb lease list\n"
+                        "  ebb lease release 7\nWith a COMMAND the exit code is the command's (128 + N if signal N ended it); 127: it cannot be run.\n" +
+                        std::string(exit_codes));
+  lease_command->callback([&] { code = lease(daemon, lease_given); });
+
+  events_options events_given;
+  auto* events_command = app.add_subcommand("events", "show what happens, as it happens, a line each");
+  add_daemon(*events_command, daemon);
+  events_command->add_option("-n,--count", events_given.count, "end after so many (default: go on)")->check(whole);
+  add_json(*events_command, events_given.json);
+  events_command->footer(examples("  ebb events\n  ebb events --json -n 1\n"));
+  events_command->callback([&] { code = events(daemon, events_given); });
+
   bool status_json = false;
   auto* status_command = app.add_subcommand("status", "what the daemon is doing, and what each card holds");
   add_daemon(*status_command, daemon);
@@ -182,8 +207,11 @@ int main(int argc, char** argv) {
            keys_client_given, code);
 
   if (argc > 1 && argv[1][0] != '-' && !knows(app, argv[1])) return refuse_command(app, argv[1]);
+  // What follows -- is another program's, options and all; CLI11 would take them for ours.
+  char** const behind = argc > 1 && argv[1] == std::string_view("lease") ? std::find(argv, argv + argc, std::string_view("--")) : argv + argc;
+  if (behind != argv + argc) lease_given.program.assign(behind + 1, argv + argc);
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(behind - argv), argv);
   } catch (const CLI::ParseError& stop) {
     return app.exit(stop) == 0 ? exit_ok : exit_usage;
   } catch (const std::exception& unforeseen) {
