@@ -214,7 +214,10 @@ gateway_actor::behavior_type gateway_behavior(gateway_pointer self, scheduler_ac
   return {
       [self](token_atom, const session_token& token) { take_token(self, token); },
       [self](end_atom, const session_end& last) { take_end(self, last); },
-      [self](frame_atom, const bus::client_id& client, const bus::request& asked) { take_request(self, client, asked); },
+      [self](frame_atom, const bus::client_id& client, const bus::request& asked) {
+        take_request(self, client, asked);
+        self->state.options.request_taken();
+      },
       [self](gone_atom, const bus::client_id& client) { client_left(self, client); },
       [](stop_atom) {},
   };

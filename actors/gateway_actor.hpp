@@ -33,6 +33,7 @@ struct gateway_options {
   std::shared_ptr<const order_maker> orders;
   reply_sink sink;
   std::function<bus::status_report(bus::status_report)> measure;  // fills in what the process knows: uptime and memory
+  std::function<void()> request_taken = [] {};                    // called for each frame, when it has been looked at
   std::function<bus::subscribed()> events;                        // where they come out, and how many there were so far
 };
 

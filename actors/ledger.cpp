@@ -3,6 +3,7 @@
 #include "config/limits.hpp"
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace ebb::actors {
 namespace {
@@ -51,7 +52,9 @@ result<std::vector<reserve_target>> ledger::targets(std::optional<std::uint32_t>
   return all;
 }
 
-void ledger::set(const reserve_target& held) { cards_.at(held.card.value).reserve_mib = held.reserve_mib; }
+void ledger::set(const reserve_target& held) {
+  if (std::exchange(cards_.at(held.card.value).reserve_mib, held.reserve_mib) != held.reserve_mib) ++revision_;
+}
 
 result<void> ledger::check(const bus::lease& acquire) const {
   EBB_ASSERT(acquire.device.has_value());
@@ -81,6 +84,7 @@ const held_lease& ledger::grant(const bus::lease& acquire, const bus::request_id
   given.pid = acquire.pid.value_or(0);
   given.pid_began = pid_began;
   given.asked_by = asked_by;
+  ++revision_;
   return leases_.emplace_back(std::move(given));
 }
 
@@ -88,6 +92,7 @@ result<held_lease> ledger::renew(std::uint64_t id, std::optional<std::uint32_t> 
   const auto found = std::find_if(leases_.begin(), leases_.end(), [&](const held_lease& each) { return each.id == id; });
   if (found == leases_.end() || found->ends <= now) return no_such_lease(id);
   found->ends = now + duration_of(ttl_s);
+  ++revision_;
   return *found;
 }
 
@@ -96,6 +101,7 @@ result<ended_lease> ledger::end(std::uint64_t id, lease_cause cause) {
   if (found == leases_.end()) return no_such_lease(id);
   ended_lease ended{std::move(*found), cause};
   leases_.erase(found);
+  ++revision_;
   forget_together();
   return ended;
 }
@@ -105,6 +111,7 @@ std::vector<ended_lease> ledger::take_ended(time_point now, const std::function<
   std::erase_if(leases_, [&](held_lease& each) {
     const bool over = each.ends <= now;
     if (!over && (each.pid == 0 || alive(each.pid, each.pid_began))) return false;
+    ++revision_;
     ended.push_back({std::move(each), over ? lease_cause::expired : lease_cause::holder_ended});
     return true;
   });
@@ -131,6 +138,7 @@ std::uint64_t ledger::lent_mib(card_id card) const {
 void ledger::note_together(card_id card, double mib) {
   EBB_ASSERT(lent_mib(card) == 0);
   cards_.at(card.value).together_mib = mib;
+  ++revision_;
 }
 
 // Once the last lease of a card has ended, its memory is whatever the device says again.

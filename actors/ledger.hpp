@@ -87,6 +87,9 @@ class ledger {
   // The most that the cache may map at this reserve, with `extra_mib` more promised; none: no limit but the reserve.
   std::optional<double> ceiling_mib(card_id card, std::uint32_t reserve_mib, std::uint32_t extra_mib = 0) const;
 
+  // Grows whenever what state() says has changed, time apart.
+  std::uint64_t revision() const noexcept { return revision_; }
+
   // --- across restarts. What has expired meanwhile is left out of restore. Errors: bad_value (of another number of cards).
   bus::ledger_state state(time_point now, std::uint64_t unix_ms) const;
   result<void> restore(const bus::ledger_state& from, time_point now, std::uint64_t unix_ms);
@@ -106,6 +109,7 @@ class ledger {
   std::vector<holding> cards_;
   std::vector<held_lease> leases_;
   std::uint64_t given_ = 0;
+  std::uint64_t revision_ = 0;
 };
 
 }  // namespace ebb::actors

@@ -43,8 +43,11 @@ void set_tick(ledger_pointer self) {
 
 result<void> write_down(ledger_pointer self) {
   const auto& options = *self->state.options;
-  if (!options.write_down) return {};
-  return options.write_down(options.book.state(options.now(), options.unix_ms()));
+  const std::uint64_t revision = options.book.revision();
+  if (!options.write_down || revision == self->state.revision_written) return {};
+  auto written = options.write_down(options.book.state(options.now(), options.unix_ms()));
+  if (written) self->state.revision_written = revision;
+  return written;
 }
 
 resize_goal goal_of(ledger_pointer self, card_id card, std::uint32_t reserve_mib) {

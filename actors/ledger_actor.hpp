@@ -65,6 +65,7 @@ struct ledger_state {
   std::vector<std::optional<regrowth>> regrowths;  // [cards]
   std::vector<double> cache_before_mib;            // [cards], when the leases now held began
   std::vector<double> cache_told_mib;              // [cards], in the newest `resized` event
+  std::uint64_t revision_written = 0;              // of the ledger, as it is on disk
   bool tick_set = false;
 };
 

@@ -113,14 +113,17 @@ class router_socket::loop {
   void wait() {
     auto* handshakes = binder_.handshakes();
     zmq_pollitem_t items[] = {
-        {router_.handle(), 0, ZMQ_POLLIN, 0},
+        {router_.handle(), 0, static_cast<short>(has_room() ? ZMQ_POLLIN : 0), 0},
         {monitor_->handle(), 0, ZMQ_POLLIN, 0},
         {nullptr, outbox_.readable_fd(), ZMQ_POLLIN, 0},
         {handshakes != nullptr ? handshakes->handle() : nullptr, 0, ZMQ_POLLIN, 0},  // last, since it may be left out
     };
-    const bool retry = !clients_.held_up().empty();
-    zmq_poll(items, handshakes != nullptr ? 4 : 3, retry ? static_cast<long>(limits::resend_interval.count()) : -1);
+    long timeout_ms = clients_.held_up().empty() ? -1 : static_cast<long>(limits::resend_interval.count());
+    if (items[0].events == 0) timeout_ms = static_cast<long>(limits::room_interval.count());
+    zmq_poll(items, handshakes != nullptr ? 4 : 3, timeout_ms);
   }
+
+  bool has_room() const { return !handle_.has_room || handle_.has_room(); }
 
   void read_monitor() {
     while (const auto event = monitor_->next()) {
@@ -133,7 +136,7 @@ class router_socket::loop {
   }
 
   void read_frames() {
-    for (int count = 0; count < limits::frames_per_turn; ++count) {
+    for (int count = 0; count < limits::frames_per_turn && has_room(); ++count) {
       const auto message = receive_message(router_);
       if (!message) return;
       handle_message(*message);

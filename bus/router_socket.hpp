@@ -28,6 +28,9 @@ class router_socket {
     // The client has closed its socket, died, or can no longer be reached. Comes after the last frame of every client; a client
     // that left while frames of it were still on their way may be reported before them as well.
     std::function<void(const client_id& who)> on_gone;
+    // Whether whoever takes the frames has room for one more; empty: always. While it has none nothing is read, so that what clients
+    // send on waits in their own queues.
+    std::function<bool()> has_room;
   };
 
   // Binds all of them or none, with the guards and errors of bus/binder.hpp. Clients may connect from now on, but nothing is read

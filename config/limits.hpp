@@ -45,6 +45,8 @@ inline constexpr std::uint32_t context_mib_warned = 640;          // a CUDA cont
 // --- the sockets
 inline constexpr int send_high_water = 1000;   // replies ZeroMQ holds for one client; beyond it they wait in our own backlog
 inline constexpr int receive_high_water = 64;  // frames of one client read ahead: 1 GiB of the largest ones
+inline constexpr std::size_t frames_waiting_max = 64;  // handed to the gateway and not looked at yet: 1 GiB of the largest ones
+inline constexpr std::chrono::milliseconds room_interval{1};  // the gateway does not say when it has room again
 inline constexpr int frames_per_turn = 256;    // read before the thread looks at the replies again
 inline constexpr std::size_t backlog_max = 1u << 14;        // unsent replies to one client; one that reads nothing gets no more
 inline constexpr std::size_t backlog_total_max = 1u << 17;  // unsent replies to all clients together

@@ -90,7 +90,8 @@ result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   started->model_ = options.from.model;
   if (auto opened = started->open_doors(options.from); !opened) return fail(opened.error());
   started->socket_->start({.on_frame = [self](const bus::client_id& from, bus::bytes frame) { self->take_frame(from, frame); },
-                           .on_gone = [self](const bus::client_id& who) { self->client_left(who); }});
+                           .on_gone = [self](const bus::client_id& who) { self->client_left(who); },
+                           .has_room = [self] { return self->has_room(); }});
   engine_options wired = options;
   if (auto before = started->state_->read()) wired.state.before = std::move(*before);
   else started->state_damaged_ = before.error();
@@ -144,6 +145,11 @@ bool daemon::keep_for_later(const bus::client_id& from, const bus::request& aske
   if (stopping_ || !about_memory || kept_.size() >= limits::in_flight_max) return false;
   kept_.emplace_back(from, asked);
   return true;
+}
+
+bool daemon::has_room() const {
+  const std::lock_guard lock(mutex_);
+  return ready_ == nullptr || ready_->backlog() < limits::frames_waiting_max;
 }
 
 void daemon::carry_out_kept() {

@@ -42,6 +42,7 @@ class daemon {
   bus::status_report without_model() const;
   std::optional<bus::reply> pass_on(const bus::client_id& from, const bus::request& asked);
   bool keep_for_later(const bus::client_id& from, const bus::request& asked);
+  bool has_room() const;
   void carry_out_kept();
 
   std::string model_;

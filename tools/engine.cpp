@@ -9,6 +9,7 @@
 #include "tools/version.hpp"
 #include "tools/wall_clock.hpp"
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 namespace ebb::tools {
@@ -72,6 +73,7 @@ class engine::cast {
   result<void> load_cards(const std::stop_token& stop);
   void stop();
   const actors::gateway_actor& gateway() const noexcept { return gateway_; }
+  std::atomic<std::size_t>& backlog() noexcept { return backlog_; }
   const std::vector<bus::card_report>& loaded() const noexcept { return loaded_; }
 
  private:
@@ -86,6 +88,7 @@ class engine::cast {
   actors::gateway_actor gateway_;
   std::vector<bus::card_report> loaded_;  // what each card held when it was ready
   bool stopped_ = false;
+  std::atomic<std::size_t> backlog_ = 0;  // frames in the gateway's mailbox
 };
 
 engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
@@ -105,6 +108,7 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
       .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
       .sink = std::move(sink),
       .measure = [began = std::chrono::steady_clock::now()](bus::status_report report) { return measured(std::move(report), began); },
+      .request_taken = [this] { backlog_.fetch_sub(1, std::memory_order_relaxed); },
       .events = options.events};
   gateway_ = system_.spawn(actors::gateway_behavior, scheduler_, ledger_, cards_, std::move(gateway));
 }
@@ -169,7 +173,10 @@ void engine::stop() { cast_->stop(); }
 
 const std::vector<bus::card_report>& engine::loaded() const noexcept { return cast_->loaded(); }
 
+std::size_t engine::backlog() const noexcept { return cast_->backlog().load(std::memory_order_relaxed); }
+
 void engine::submit(const bus::client_id& client, const bus::request& asked) {
+  cast_->backlog().fetch_add(1, std::memory_order_relaxed);
   caf::anon_send(cast_->gateway(), actors::frame_atom::value, client, asked);
 }
 

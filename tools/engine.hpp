@@ -55,6 +55,8 @@ class engine {
   // From any thread; the replies come through the sink.
   void submit(const bus::client_id& client, const bus::request& asked);
   void client_left(const bus::client_id& client);
+  // How many requests were submitted and not looked at yet.
+  std::size_t backlog() const noexcept;
 
   const model::checkpoint& weights() const noexcept { return *weights_; }
   const model::tokenizer& vocabulary() const noexcept { return *vocabulary_; }

@@ -288,3 +288,17 @@ TEST_CASE("replies that were accepted before a stop still arrive") {
   server.stop();
   CHECK(client.receive(patience).value_or(bytes{}).size() == 5);
 }
+
+TEST_CASE("while whoever takes the frames has no room nothing is read, and nothing is lost") {
+  test_server server(test_server::keep_silent);
+  client_socket client = connected(server.address());
+  REQUIRE(client.send(as_bytes("FIRST")));
+  REQUIRE(server.wait_for_count(happening::kind::frame, 1));
+  server.set_room(false);
+  std::this_thread::sleep_for(limits::room_interval * 3);
+  REQUIRE(client.send(as_bytes("SECOND")));
+  std::this_thread::sleep_for(limits::room_interval * 30);
+  CHECK(server.happened().size() == 1);
+  server.set_room(true);
+  CHECK(server.wait_for_count(happening::kind::frame, 2));
+}

@@ -5,6 +5,7 @@
 #include "tests/bus/support/temporary_folder.hpp"
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -38,7 +39,8 @@ class test_server {
     socket_->start({[this](const client_id& who, bytes frame) { on_frame(who, std::move(frame)); },
                     [this](const client_id& who) {
                       note({happening::kind::gone, who, {}});
-                    }});
+                    },
+                    [this] { return has_room_.load(); }});
   }
 
   ~test_server() { stop(); }
@@ -51,6 +53,7 @@ class test_server {
   router_socket& socket() { return *socket_; }
   std::string address() const { return socket_->endpoints().front(); }
   void stop() { socket_->stop(); }
+  void set_room(bool has_room) { has_room_ = has_room; }
 
   // Waits until `holds` is true of all that has happened, and says whether it ever was.
   bool wait_until(const std::function<bool(const std::vector<happening>&)>& holds) {
@@ -85,6 +88,7 @@ class test_server {
 
   temporary_folder folder_;
   answerer answer_;
+  std::atomic<bool> has_room_ = true;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<happening> happened_;
