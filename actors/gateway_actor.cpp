@@ -75,7 +75,7 @@ void begin(gateway_pointer self, const address& to, const bus::cancel& asked) {
 }
 
 void begin(gateway_pointer self, const address& to, const bus::vram& asked) {
-  self->request(self->state.ledger, limits::resize_timeout, vram_atom::value, asked)
+  self->request(self->state.ledger, caf::infinite, vram_atom::value, asked)
       .then([self, to](bus::vram_report& report) { finish(self, to, std::move(report)); },
             [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
 }
@@ -96,10 +96,10 @@ void begin(gateway_pointer self, const address& to, const bus::status&) {
           [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
 }
 
-// Whoever acquired a lease and left before the answer does not know it, and nobody else would ever release it.
+// No time-out here or for vram: the ledger answers everything, its own questions to the cards have time-outs, and an answer that came
+// after one would be a lease that nobody knows of. Whoever acquired a lease and left before the answer does not know it, and nobody else would ever release it.
 void begin(gateway_pointer self, const address& to, const bus::lease& asked) {
-  const auto timeout = limits::resize_timeout + std::chrono::seconds(asked.wait_s.value_or(0));
-  self->request(self->state.ledger, timeout, lease_atom::value, asked, to.id)
+  self->request(self->state.ledger, caf::infinite, lease_atom::value, asked, to.id)
       .then(
           [self, to, acquired = asked.action == "acquire"](bus::lease_report& report) {
             if (acquired && !self->state.under_way.contains(to.request)) {

@@ -2,9 +2,11 @@
 #include "tools/daemon.hpp"
 #include "bus/client_socket.hpp"
 #include "bus/codec.hpp"
+#include "bus/journal_reader.hpp"
 #include "tests/bus/support/pack.hpp"
 #include "tests/bus/support/temporary_folder.hpp"
 #include "tests/tools/support/demo.hpp"
+#include <fstream>
 #include <zmq.hpp>
 
 using namespace ebb;
@@ -344,4 +346,92 @@ TEST_CASE("while the model is being loaded the daemon says so, and tells those w
   };
   REQUIRE(tools::daemon::start(options));
   CHECK(n_asked > 0);
+}
+
+TEST_CASE("what is asked about memory while the model is being loaded is kept, and carried out and answered after the load") {
+  const bus::test::temporary_folder folder;
+  const std::string endpoint = "ipc://" + (folder / "commands").string();
+  auto options = demo_on(2);
+  options.from.bus.listen = {endpoint};
+  options.from.state_dir = (folder / "state").string();
+  std::unique_ptr<connection> patient, hasty;
+  const auto send = [](connection& through, std::uint64_t id, bus::command what) { REQUIRE(through.send({{id}, false, std::move(what)})); };
+  options.progress = [&](double) {
+    if (patient) return;
+    patient = *connect_to_daemon(endpoint);
+    hasty = *connect_to_daemon(endpoint);
+    send(*patient, 1, bus::vram{4, 0});
+    bus::lease lent;
+    lent.action = "acquire";
+    lent.owner = "painter";
+    lent.device = 1;
+    lent.mib = 3;
+    send(*patient, 2, lent);
+    lent.mib = 5;
+    send(*hasty, 1, lent);
+    send(*hasty, 2, bus::vram{2, 1});
+    answer_of<bus::status_report>(*hasty, bus::status{});  // so all of it has arrived
+    hasty.reset();
+  };
+  const auto daemon = tools::daemon::start(options);
+  REQUIRE(daemon);
+  CHECK(std::get<bus::vram_report>(last_reply(*patient, {std::uint64_t{1}}).body).cards[0].reserve_mib == 4);
+  CHECK(std::get<bus::lease_report>(last_reply(*patient, {std::uint64_t{2}}).body).leases[0].mib == 3);
+  // Of the client that left, the reserve holds and the lease is not given.
+  CHECK(comes_true([&] { return answer_of<bus::cards_report>(*patient, bus::cards{}).cards[1].report.reserve_mib == 2; }));
+  bus::lease list;
+  list.action = "list";
+  CHECK(answer_of<bus::lease_report>(*patient, list).leases.size() == 1);
+}
+
+TEST_CASE("two daemons do not keep their state in one place") {
+  const served daemon;
+  auto options = daemon.options();
+  const bus::test::temporary_folder elsewhere;
+  options.from.bus.listen = {"ipc://" + (elsewhere / "commands").string()};
+  const auto second = tools::daemon::start(options);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code == errc::busy);
+  CHECK_THAT(second.error().text, Catch::Contains("state_dir"));
+}
+
+TEST_CASE("a state that is damaged is moved aside and named, and the daemon starts with the reserves of its settings") {
+  const bus::test::temporary_folder folder;
+  auto options = demo_on(1);
+  options.from.bus.listen = {"ipc://" + (folder / "commands").string()};
+  options.from.state_dir = (folder / "state").string();
+  std::filesystem::create_directory(folder / "state");
+  const auto file = folder / "state" / "ledger.msgpack";
+  std::ofstream(file) << "rubbish";
+  const auto daemon = tools::daemon::start(options);
+  REQUIRE(daemon);
+  REQUIRE((*daemon)->state_trouble());
+  CHECK_THAT((*daemon)->state_trouble()->text, Catch::Contains(file.string()) && Catch::Contains(".damaged"));
+  CHECK(std::filesystem::exists(file.string() + ".damaged"));
+}
+
+TEST_CASE("a journal holds what was asked and answered, and a lease or a prompt in it is nobody else's to read") {
+  const bus::test::temporary_folder folder;
+  auto options = demo_on(1);
+  options.from.bus.listen = {"ipc://" + (folder / "commands").string()};
+  options.from.state_dir = (folder / "state").string();
+  options.from.journal = (folder / "journal").string();
+  {
+    const auto daemon = tools::daemon::start(options);
+    REQUIRE(daemon);
+    const auto client = *connect_to_daemon(options.from.bus.listen.front());
+    answer_of<bus::done>(*client, greedy(3));
+  }
+  auto reader = bus::journal_reader::open(options.from.journal);
+  REQUIRE(reader);
+  int n_in = 0, n_out = 0;
+  for (;;) {
+    const auto record = reader->next();
+    REQUIRE(record);
+    if (!*record) break;
+    if (const auto* message = std::get_if<bus::journal_message>(&**record)) ++(message->direction == bus::journal_direction::in ? n_in : n_out);
+  }
+  CHECK(n_in == 1);
+  CHECK(n_out == 4);  // three tokens and the end
+  CHECK((std::filesystem::status(options.from.journal).permissions() & std::filesystem::perms::all) == (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
 }
