@@ -192,6 +192,23 @@ TEST_CASE("a journal that is cut in its middle is replayed up to there, and says
   CHECK(report.replies < whole.replies);
 }
 
+TEST_CASE("a journal of two runs is replayed as two, each with an engine of its own") {
+  const bus::test::temporary_folder here;
+  auto records = records_of(journal_of("repeated_ids"));
+  const auto second = records_of(journal_of("short_of"));
+  records.insert(records.end(), second.begin(), second.end());
+  write(here / "both.journal", bytes_of(records));
+  const auto report = replayed(here / "both.journal");
+  CHECK(described(report) == "");
+  CHECK(report.runs == 2);
+  CHECK(report.replies == replayed(journal_of("repeated_ids")).replies + replayed(journal_of("short_of")).replies);
+}
+
+TEST_CASE("requests that came before the model was there are passed over, and counted") {
+  const auto report = replayed(journal_of("load_and_stop"));
+  CHECK(report.passed_over == 2);
+}
+
 TEST_CASE("what is no journal, or none that can be read, is an error") {
   const bus::test::temporary_folder here;
   const auto code_of = [&](const std::filesystem::path& journal, const std::string& model) {
