@@ -81,6 +81,10 @@ inline constexpr std::chrono::seconds order_timeout{120};  // as many long promp
 inline constexpr std::chrono::seconds status_timeout{10};
 inline constexpr std::chrono::seconds stop_timeout{5};  // for the window under way when the daemon stops
 
+// --- replay of a journal
+inline constexpr std::chrono::seconds replay_silence{20};  // from a daemon, before a recorded reply counts as missing; a long prompt takes seconds
+inline constexpr std::size_t replay_differences_max = 1000;  // kept and shown; one early difference can make all later replies differ
+
 // --- shrinking and growing
 inline constexpr std::chrono::milliseconds resize_step{20};  // a long resize is cut here, so that no token is late by more than 50 ms
 

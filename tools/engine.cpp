@@ -1,13 +1,13 @@
 #include "tools/engine.hpp"
 #include "actors/card_actor.hpp"
 #include "actors/gateway_actor.hpp"
-#include "actors/process_watch.hpp"
+#include "actors/one_thread.hpp"
+#include "config/assert.hpp"
 #include "config/limits.hpp"
 #include "model/vocabulary.hpp"
 #include "tools/layer_split.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/version.hpp"
-#include "tools/wall_clock.hpp"
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -20,8 +20,12 @@ constexpr std::uint64_t mib = 1u << 20;
 std::uint32_t or_default(std::uint32_t chosen, std::uint32_t otherwise) { return chosen == 0 ? otherwise : chosen; }
 
 // The actors that are not cards only pass messages on: two threads are enough, and more would take cores from the kernels.
-std::unique_ptr<caf::actor_system_config> system_config() {
+std::unique_ptr<caf::actor_system_config> system_config(const engine_world& world) {
   auto config = std::make_unique<caf::actor_system_config>();
+  if (world.one_thread) {
+    actors::one_thread::configure(*config);
+    return config;
+  }
   config->set("scheduler.policy", caf::atom("sharing"));
   config->set("scheduler.max-threads", 2u);
   return config;
@@ -39,11 +43,11 @@ bus::status_report describe(const model::checkpoint& weights, const settings& fr
   return about;
 }
 
-bus::status_report measured(bus::status_report report, std::chrono::steady_clock::time_point began) {
+bus::status_report measured(bus::status_report report, std::chrono::nanoseconds uptime) {
   const process_memory memory = read_process_memory();
   report.rss_mib = memory.rss_mib;
   report.rss_anon_mib = memory.rss_anon_mib;
-  report.uptime_s = actors::milliseconds_between(began, std::chrono::steady_clock::now()) / 1000;
+  report.uptime_s = std::chrono::duration<double>(uptime).count();
   return report;
 }
 
@@ -76,11 +80,29 @@ class engine::cast {
   std::atomic<std::size_t>& backlog() noexcept { return backlog_; }
   const std::vector<bus::card_report>& loaded() const noexcept { return loaded_; }
 
- private:
-  void spawn_cards(const engine& of, const actors::event_sink& tell);
+  actors::one_thread& turns() {
+    EBB_ASSERT(turns_.has_value());
+    return *turns_;
+  }
 
-  std::unique_ptr<caf::actor_system_config> config_ = system_config();
+ private:
+  void spawn_cards(const engine& of, const engine_options& options);
+
+  // With a thread of its own, for what blocks: a device, a disk.
+  template <class... Arguments>
+  auto spawn_apart(Arguments&&... what) {
+    if (turns_) return system_.spawn(std::forward<Arguments>(what)...);
+    return system_.spawn<caf::detached>(std::forward<Arguments>(what)...);
+  }
+
+  // What has just been asked for is answered, where actors do nothing of themselves.
+  void settle() {
+    if (turns_) turns_->run_to_rest();
+  }
+
+  std::unique_ptr<caf::actor_system_config> config_;
   caf::actor_system system_{*config_};
+  std::optional<actors::one_thread> turns_;  // none: actors run in threads of their own
   actors::residency_actor residency_;
   std::vector<actors::card_actor> cards_;
   actors::ledger_actor ledger_;
@@ -91,35 +113,37 @@ class engine::cast {
   std::atomic<std::size_t> backlog_ = 0;  // frames in the gateway's mailbox
 };
 
-engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
+engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) : config_(system_config(options.world)) {
   const settings& from = options.from;
-  spawn_cards(of, options.tell);
+  const engine_world& world = options.world;
+  if (world.one_thread) turns_.emplace(system_);
+  spawn_cards(of, options);
   actors::ledger_options ledger{.book = *std::exchange(of.ledger_, std::nullopt),
-                                .now = actors::steady_clock(),
-                                .unix_ms = unix_ms_now,
+                                .now = world.now,
+                                .unix_ms = world.unix_ms,
                                 .write_down = options.state.write_down,
-                                .processes = actors::system_processes(),
+                                .processes = world.processes,
                                 .tell = options.tell};
-  ledger_ = system_.spawn<caf::detached>(actors::ledger_behavior, cards_, std::move(ledger));
+  ledger_ = spawn_apart(actors::ledger_behavior, cards_, std::move(ledger));
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
-                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, actors::steady_clock(), options.tell});
+                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell});
   actors::gateway_options gateway{
       .about = describe(*of.weights_, from, of.context_),
       .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
       .sink = std::move(sink),
-      .measure = [began = std::chrono::steady_clock::now()](bus::status_report report) { return measured(std::move(report), began); },
+      .measure = [now = world.now, began = world.now()](bus::status_report report) { return measured(std::move(report), now() - began); },
       .request_taken = [this] { backlog_.fetch_sub(1, std::memory_order_relaxed); },
       .events = options.events};
   gateway_ = system_.spawn(actors::gateway_behavior, scheduler_, ledger_, cards_, std::move(gateway));
 }
 
-void engine::cast::spawn_cards(const engine& of, const actors::event_sink& tell) {
-  residency_ = system_.spawn(actors::residency_behavior, tell);
-  for (const actors::card_options& options : of.card_options_) {
-    const actors::card_factory make = [&of, options] {
-      return actors::card::make(of.weights_, of.vocabulary_, options, kernels::cpu::ops_for(of.isa_), *of.pool_, actors::steady_clock());
+void engine::cast::spawn_cards(const engine& of, const engine_options& options) {
+  residency_ = system_.spawn(actors::residency_behavior, options.tell);
+  for (const actors::card_options& card : of.card_options_) {
+    const actors::card_factory make = [&of, card, now = options.world.now] {
+      return actors::card::make(of.weights_, of.vocabulary_, card, kernels::cpu::ops_for(of.isa_), *of.pool_, now);
     };
-    cards_.push_back(system_.spawn<caf::detached>(actors::card_behavior, make, residency_));
+    cards_.push_back(spawn_apart(actors::card_behavior, make, residency_));
   }
 }
 
@@ -131,8 +155,10 @@ result<void> engine::cast::load_cards(const std::stop_token& stop) {
   });
   std::optional<error> failure;
   for (const auto& card : cards_) {
-    self->request(card, caf::infinite, actors::load_atom::value)
-        .receive([&](const bus::card_info& info) { loaded_.push_back(info.report); }, [&](const caf::error& why) { failure = actors::from_caf(why); });
+    auto loading = self->request(card, caf::infinite, actors::load_atom::value);
+    settle();
+    loading.receive([&](const bus::card_info& info) { loaded_.push_back(info.report); },
+                    [&](const caf::error& why) { failure = actors::from_caf(why); });
     if (stop.stop_requested()) return fail(stopped());
     if (failure) return fail(*failure);
   }
@@ -143,13 +169,18 @@ void engine::cast::stop() {
   if (std::exchange(stopped_, true)) return;
   caf::scoped_actor self(system_);
   const auto ignore = [](const caf::error&) {};
-  self->request(scheduler_, limits::stop_timeout, actors::stop_atom::value).receive([](const actors::scheduler_state&) {}, ignore);
-  self->request(gateway_, limits::stop_timeout, actors::stop_atom::value).receive([] {}, ignore);
+  auto sessions_end = self->request(scheduler_, limits::stop_timeout, actors::stop_atom::value);
+  settle();
+  sessions_end.receive([](const actors::scheduler_state&) {}, ignore);
+  auto replies_end = self->request(gateway_, limits::stop_timeout, actors::stop_atom::value);
+  settle();
+  replies_end.receive([] {}, ignore);
   self->send_exit(gateway_, caf::exit_reason::user_shutdown);
   self->send_exit(scheduler_, caf::exit_reason::user_shutdown);
   self->send_exit(ledger_, caf::exit_reason::user_shutdown);
   for (const auto& card : cards_) self->send_exit(card, caf::exit_reason::user_shutdown);
   self->send_exit(residency_, caf::exit_reason::user_shutdown);
+  settle();
   self->wait_for(gateway_, scheduler_, ledger_, residency_);
   for (const auto& card : cards_) self->wait_for(card);
 }
@@ -162,7 +193,7 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
-  started->restore_ledger(options.state);
+  started->restore_ledger(options);
   started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
   if (auto loaded = started->cast_->load_cards(options.stop); !loaded) return fail(loaded.error());
   options.tell(bus::model_loaded{options.from.model, static_cast<std::uint32_t>(started->card_options_.size())});
@@ -170,6 +201,10 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
 }
 
 void engine::stop() { cast_->stop(); }
+
+bool engine::run_once() { return cast_->turns().run_once(); }
+std::optional<std::chrono::nanoseconds> engine::until_timer() const { return cast_->turns().until_timer(); }
+void engine::pass(std::chrono::nanoseconds time) { cast_->turns().pass(time); }
 
 const std::vector<bus::card_report>& engine::loaded() const noexcept { return cast_->loaded(); }
 
@@ -201,18 +236,18 @@ result<void> engine::open_model(const engine_options& options) {
 }
 
 // The cards are filled to what the last daemon promised, so that a lease holds from the first moment.
-void engine::restore_ledger(const state_store& state) {
+void engine::restore_ledger(const engine_options& options) {
   std::vector<std::uint32_t> reserves;
-  for (const actors::card_options& options : card_options_) reserves.push_back(options.reserve_mib);
+  for (const actors::card_options& card : card_options_) reserves.push_back(card.reserve_mib);
   ledger_.emplace(std::move(reserves));
-  if (!state.before) return;
-  if (auto restored = ledger_->restore(*state.before, std::chrono::steady_clock::now(), unix_ms_now()); !restored) {
+  if (!options.state.before) return;
+  if (auto restored = ledger_->restore(*options.state.before, options.world.now(), options.world.unix_ms()); !restored) {
     state_refused_ = restored.error();
     return;
   }
-  for (actors::card_options& options : card_options_) {
-    const std::uint32_t reserve = ledger_->reserve_mib(options.card);
-    options.held_goal = {.reserve_mib = reserve, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = ledger_->ceiling_mib(options.card, reserve)};
+  for (actors::card_options& card : card_options_) {
+    const std::uint32_t reserve = ledger_->reserve_mib(card.card);
+    card.held_goal = {.reserve_mib = reserve, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = ledger_->ceiling_mib(card.card, reserve)};
   }
 }
 

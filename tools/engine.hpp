@@ -5,6 +5,7 @@
 #include "actors/card.hpp"
 #include "actors/event_sink.hpp"
 #include "actors/ledger.hpp"
+#include "actors/process_watch.hpp"
 #include "bus/client_id.hpp"
 #include "bus/ledger_state.hpp"
 #include "bus/messages.hpp"
@@ -13,6 +14,7 @@
 #include "kernels/cpu/worker_pool.hpp"
 #include "model/checkpoint.hpp"
 #include "model/tokenizer.hpp"
+#include "tools/wall_clock.hpp"
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,12 +28,21 @@ struct state_store {
   std::function<result<void>(const bus::ledger_state&)> write_down;   // returns when it is safe on disk; empty: nothing is kept
 };
 
+// What an engine sees of the world around it. A replay hands in another, so that a run repeats.
+struct engine_world {
+  actors::clock_fn now = actors::steady_clock();
+  std::function<std::uint64_t()> unix_ms = unix_ms_now;
+  actors::process_watch processes = actors::system_processes();
+  bool one_thread = false;  // nothing happens but by engine::run_once(), and no timer fires but by engine::pass(); stop() runs what it needs
+};
+
 struct engine_options {
   settings from;
   std::string forced_isa;                              // the value of EBB_ISA; empty: the fastest
   std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
   std::stop_token stop;                                // ends the start early
   state_store state;
+  engine_world world = {};
   actors::event_sink tell = actors::no_events();       // called from threads of the engine
   std::function<bus::subscribed()> events = [] { return bus::subscribed{}; };  // what `subscribe` answers
 };
@@ -58,6 +69,11 @@ class engine {
   // How many requests were submitted and not looked at yet.
   std::size_t backlog() const noexcept;
 
+  // --- for an engine of one thread (asserts)
+  bool run_once();                                              // one message of one actor; false: all are at rest
+  std::optional<std::chrono::nanoseconds> until_timer() const;  // none: no timer is set
+  void pass(std::chrono::nanoseconds time);                     // timers whose time has come fire; `now` is the caller's to move
+
   const model::checkpoint& weights() const noexcept { return *weights_; }
   const model::tokenizer& vocabulary() const noexcept { return *vocabulary_; }
   kernels::cpu::isa isa() const noexcept { return isa_; }
@@ -73,7 +89,7 @@ class engine {
   engine();
   result<void> open_model(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
-  void restore_ledger(const state_store& state);
+  void restore_ledger(const engine_options& options);
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;

@@ -88,6 +88,14 @@ struct bench_options {
   bool json = false;
 };
 
+struct replay_options {
+  std::string journal;
+  std::string endpoint;  // of a daemon; empty: an engine in this process
+  std::string keys;      // file of the client's CURVE keys; empty: none
+  std::string model;     // empty: as the journal's settings say
+  bool json = false;
+};
+
 int run(const engine_choice& engine, const generate_options& options);
 int generate(const daemon_choice& daemon, const generate_options& options);
 int vram(const daemon_choice& daemon, const vram_options& options);
@@ -98,6 +106,7 @@ int inspect(const inspect_options& options);
 int logits(const logits_options& options);
 int verify(const verify_options& options);
 int bench(const bench_options& options);
+int replay(const replay_options& options);
 int keys_server(const std::string& file);
 int keys_client(const client_keys_options& options);
 

@@ -13,7 +13,7 @@ namespace {
 using namespace ebb::tools;
 
 constexpr const char* exit_codes =
-    "Exit codes: 0 success, 1 the command failed (verify: a hash differs; vram: short of what was asked), 2 bad arguments, settings or files, 3 no daemon answers.";
+    "Exit codes: 0 success, 1 the command failed (verify: a hash differs; vram: short of what was asked; replay: a reply differs), 2 bad arguments, settings or files, 3 no daemon answers.";
 
 // CLI11 lets -1 wrap around in an unsigned number.
 const CLI::Validator whole(
@@ -200,6 +200,16 @@ int main(int argc, char** argv) {
   add_json(*bench_command, bench_given.json);
   bench_command->footer(examples("  ebb bench model/demo/chapbook-q4_k_m.gguf --threads 2\n"));
   bench_command->callback([&] { code = bench(bench_given); });
+
+  replay_options replay_given;
+  auto* replay_command = app.add_subcommand("replay", "feed a journal's messages to an engine again, and compare the replies with the recorded ones");
+  replay_command->add_option("journal", replay_given.journal, "file that a daemon wrote, see the setting `journal`")->required();
+  auto* replay_connect = replay_command->add_option("--connect", replay_given.endpoint, "endpoint of a daemon to feed (default: an engine in this process, in virtual time)");
+  replay_command->add_option("--keys", replay_given.keys, "file of keys, for a tcp:// endpoint that wants them")->check(CLI::ExistingFile)->needs(replay_connect);
+  replay_command->add_option("--model", replay_given.model, "GGUF file (default: the one that the journal names)")->excludes(replay_connect);
+  add_json(*replay_command, replay_given.json);
+  replay_command->footer(examples("  ebb replay ebb.journal --model model/demo/chapbook-q4_k_m.gguf\n  ebb replay ebb.journal --connect ipc:///run/ebb/commands\n"));
+  replay_command->callback([&] { code = replay(replay_given); });
 
   std::string keys_server_file;
   client_keys_options keys_client_given;
