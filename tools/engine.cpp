@@ -2,6 +2,7 @@
 #include "actors/card_actor.hpp"
 #include "actors/gateway_actor.hpp"
 #include "actors/process_watch.hpp"
+#include "actors/profile_actor.hpp"
 #include "config/limits.hpp"
 #include "model/vocabulary.hpp"
 #include "tools/layer_split.hpp"
@@ -52,7 +53,6 @@ error stopped() { return {errc::cancelled, "told to stop while the model was bei
 result<void> refuse_unserved(const settings& from) {
   const settings defaults;
   const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)},
-                                                   {"profile", from.profile != defaults.profile},
                                                    {"auto_yield", from.auto_yield != defaults.auto_yield},
                                                    {"min_free_vram_mib", from.min_free_vram_mib != defaults.min_free_vram_mib}};
   for (const auto& [key, is_set] : unserved) {
@@ -76,12 +76,14 @@ class engine::cast {
 
  private:
   void spawn_cards(const engine& of, const actors::event_sink& tell);
+  void spawn_profile(const engine& of, const engine_options& options);
 
   std::unique_ptr<caf::actor_system_config> config_ = system_config();
   caf::actor_system system_{*config_};
   actors::residency_actor residency_;
   std::vector<actors::card_actor> cards_;
   actors::ledger_actor ledger_;
+  actors::profile_actor profile_;  // none: no profile is kept
   actors::scheduler_actor scheduler_;
   actors::gateway_actor gateway_;
   std::vector<bus::card_report> loaded_;  // what each card held when it was ready
@@ -91,6 +93,7 @@ class engine::cast {
 engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
   const settings& from = options.from;
   spawn_cards(of, options.tell);
+  spawn_profile(of, options);
   actors::ledger_options ledger{.book = *std::exchange(of.ledger_, std::nullopt),
                                 .now = actors::steady_clock(),
                                 .unix_ms = unix_ms_now,
@@ -119,6 +122,14 @@ void engine::cast::spawn_cards(const engine& of, const actors::event_sink& tell)
   }
 }
 
+void engine::cast::spawn_profile(const engine& of, const engine_options& options) {
+  if (!of.profile_) return;
+  actors::keep_heat keep = [file = *of.profile_, warn = options.warn](std::vector<float> heat) {
+    if (auto written = file.write(std::move(heat)); !written) warn(written.error());
+  };
+  profile_ = system_.spawn<caf::detached>(actors::profile_behavior, cards_, std::move(keep));
+}
+
 // A card that is told to end in the middle answers so between two steps.
 result<void> engine::cast::load_cards(const std::stop_token& stop) {
   caf::scoped_actor self(system_);
@@ -141,6 +152,11 @@ void engine::cast::stop() {
   const auto ignore = [](const caf::error&) {};
   self->request(scheduler_, limits::stop_timeout, actors::stop_atom::value).receive([](const actors::scheduler_state&) {}, ignore);
   self->request(gateway_, limits::stop_timeout, actors::stop_atom::value).receive([] {}, ignore);
+  if (profile_) {
+    self->request(profile_, limits::stop_timeout, actors::save_atom::value).receive([](std::uint64_t) {}, ignore);
+    self->send_exit(profile_, caf::exit_reason::user_shutdown);
+    self->wait_for(profile_);
+  }
   self->send_exit(gateway_, caf::exit_reason::user_shutdown);
   self->send_exit(scheduler_, caf::exit_reason::user_shutdown);
   self->send_exit(ledger_, caf::exit_reason::user_shutdown);
@@ -159,6 +175,7 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
   started->restore_ledger(options.state);
+  started->restore_profile(options);
   started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
   if (auto loaded = started->cast_->load_cards(options.stop); !loaded) return fail(loaded.error());
   options.tell(bus::model_loaded{options.from.model, static_cast<std::uint32_t>(started->card_options_.size())});
@@ -207,6 +224,21 @@ void engine::restore_ledger(const state_store& state) {
     const std::uint32_t reserve = ledger_->reserve_mib(options.card);
     options.held_goal = {.reserve_mib = reserve, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = ledger_->ceiling_mib(options.card, reserve)};
   }
+}
+
+// The cards are filled with what was hot in earlier runs.
+void engine::restore_profile(const engine_options& options) {
+  profile_ = profile_file::of(options.from.model, weights_->dims(), options.from.profile, options.profile_folder);
+  if (!profile_) return;
+  auto before = profile_->read();
+  if (!before) {
+    options.warn(before.error());
+    if (before.error().code == errc::refused) profile_.reset();
+    return;
+  }
+  if (!*before) return;
+  const auto heat = std::make_shared<const std::vector<float>>(std::move(**before));
+  for (actors::card_options& card : card_options_) card.heat_before = heat;
 }
 
 result<void> engine::plan_cards(const engine_options& options) {

@@ -13,6 +13,7 @@
 #include "kernels/cpu/worker_pool.hpp"
 #include "model/checkpoint.hpp"
 #include "model/tokenizer.hpp"
+#include "tools/profile_file.hpp"
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ struct engine_options {
   std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
   std::stop_token stop;                                // ends the start early
   state_store state;
+  std::filesystem::path profile_folder;                // for a `profile` that names no file; empty: then none is kept
+  std::function<void(const error&)> warn = [](const error&) {};  // of what does not keep it from working; called from threads of the engine
   actors::event_sink tell = actors::no_events();       // called from threads of the engine
   std::function<bus::subscribed()> events = [] { return bus::subscribed{}; };  // what `subscribe` answers
 };
@@ -72,6 +75,7 @@ class engine {
   result<void> open_model(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
   void restore_ledger(const state_store& state);
+  void restore_profile(const engine_options& options);
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
@@ -80,6 +84,7 @@ class engine {
   std::vector<actors::card_options> card_options_;
   std::optional<actors::ledger> ledger_;  // until the actor takes it over
   std::optional<error> state_refused_;
+  std::optional<profile_file> profile_;   // none: none is kept
   std::unique_ptr<kernels::cpu::worker_pool> pool_;  // outlives the cards
 
   std::unique_ptr<cast> cast_;
