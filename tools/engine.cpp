@@ -3,7 +3,9 @@
 #include "actors/gateway_actor.hpp"
 #include "actors/process_watch.hpp"
 #include "actors/profile_actor.hpp"
+#include "actors/watcher_actor.hpp"
 #include "config/limits.hpp"
+#include "kernels/memory/system_memory.hpp"
 #include "model/vocabulary.hpp"
 #include "tools/layer_split.hpp"
 #include "tools/process_memory.hpp"
@@ -52,11 +54,12 @@ error stopped() { return {errc::cancelled, "told to stop while the model was bei
 // What can be set but is not served by this version is refused rather than ignored, above all what is about access.
 result<void> refuse_unserved(const settings& from) {
   const settings defaults;
-  const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)},
-                                                   {"auto_yield", from.auto_yield != defaults.auto_yield},
-                                                   {"min_free_vram_mib", from.min_free_vram_mib != defaults.min_free_vram_mib}};
+  const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)}};
   for (const auto& [key, is_set] : unserved) {
     if (is_set) return fail(errc::bad_value, "setting `" + std::string(key) + "`: this version does not serve it yet; leave it at its default");
+  }
+  if (from.auto_yield && !from.vram_elastic) {
+    return fail(errc::bad_value, "setting `auto_yield`: caches keep their size while `vram_elastic` is false; set that to true, or this to false");
   }
   return {};
 }
@@ -77,6 +80,7 @@ class engine::cast {
  private:
   void spawn_cards(const engine& of, const actors::event_sink& tell);
   void spawn_profile(const engine& of, const engine_options& options);
+  void spawn_watcher(const engine_options& options);
 
   std::unique_ptr<caf::actor_system_config> config_ = system_config();
   caf::actor_system system_{*config_};
@@ -84,6 +88,7 @@ class engine::cast {
   std::vector<actors::card_actor> cards_;
   actors::ledger_actor ledger_;
   actors::profile_actor profile_;  // none: no profile is kept
+  actors::watcher_actor watcher_;  // none: nothing is given unasked
   actors::scheduler_actor scheduler_;
   actors::gateway_actor gateway_;
   std::vector<bus::card_report> loaded_;  // what each card held when it was ready
@@ -101,6 +106,7 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) {
                                 .processes = actors::system_processes(),
                                 .tell = options.tell};
   ledger_ = system_.spawn<caf::detached>(actors::ledger_behavior, cards_, std::move(ledger));
+  if (from.auto_yield) spawn_watcher(options);
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
                              actors::scheduler_options{from.parallel, limits::repeat_windows_max, actors::steady_clock(), options.tell});
   actors::gateway_options gateway{
@@ -130,6 +136,16 @@ void engine::cast::spawn_profile(const engine& of, const engine_options& options
   profile_ = system_.spawn<caf::detached>(actors::profile_behavior, cards_, std::move(keep));
 }
 
+// Host cards all lie in the system's memory, and each of them only knows its own.
+void engine::cast::spawn_watcher(const engine_options& options) {
+  actors::watcher_options watch{.now = actors::steady_clock(),
+                                .free_bytes = [](card_id) { return kernels::available_memory_bytes(); },
+                                .min_free_mib = options.from.min_free_vram_mib,
+                                .shared = true,
+                                .tell = options.tell};
+  watcher_ = system_.spawn<caf::detached>(actors::watcher_behavior, cards_, ledger_, std::move(watch));
+}
+
 // A card that is told to end in the middle answers so between two steps.
 result<void> engine::cast::load_cards(const std::stop_token& stop) {
   caf::scoped_actor self(system_);
@@ -152,6 +168,10 @@ void engine::cast::stop() {
   const auto ignore = [](const caf::error&) {};
   self->request(scheduler_, limits::stop_timeout, actors::stop_atom::value).receive([](const actors::scheduler_state&) {}, ignore);
   self->request(gateway_, limits::stop_timeout, actors::stop_atom::value).receive([] {}, ignore);
+  if (watcher_) {
+    self->send_exit(watcher_, caf::exit_reason::user_shutdown);
+    self->wait_for(watcher_);
+  }
   if (profile_) {
     self->request(profile_, limits::stop_timeout, actors::save_atom::value).receive([](std::uint64_t) {}, ignore);
     self->send_exit(profile_, caf::exit_reason::user_shutdown);
@@ -268,6 +288,7 @@ result<void> engine::plan_cards(const engine_options& options) {
                              .segment_bytes = segment_bytes(from, chosen[i].kind),
                              .card_bytes = from.host_card_mib * mib,
                              .reserve_mib = reserve_mib(from, chosen[i].kind, i),
+                             .min_free_mib = from.min_free_vram_mib,
                              .elastic = from.vram_elastic});
   }
   pool_ = std::make_unique<kernels::cpu::worker_pool>(or_default(from.threads, std::max(1u, std::thread::hardware_concurrency())));

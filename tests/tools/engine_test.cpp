@@ -1,4 +1,5 @@
 // The engine in this process, through the messages of the bus.
+#include "kernels/memory/system_memory.hpp"
 #include "tests/bus/support/temporary_folder.hpp"
 #include "tests/tools/support/demo.hpp"
 #include "tools/atomic_file.hpp"
@@ -193,6 +194,24 @@ TEST_CASE("a profile that cannot be written is warned of, and the engine ends we
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].code == errc::file_unwritable);
   CHECK_THAT(warnings[0].text, Catch::Contains("/proc/no_such_folder/heat") && Catch::Contains("`profile`"));
+}
+
+TEST_CASE("with `auto_yield` a cache gives way on its own while less than `min_free_vram_mib` is free, and the answer is the same") {
+  engine_options options = demo_on(2);
+  const auto undisturbed = answer_of<bus::done>(*started(options), greedy(100));
+  const auto available = kernels::available_memory_bytes();
+  REQUIRE(available);
+  options.from.min_free_vram_mib = static_cast<std::uint32_t>(*available >> 20) + 4096;  // more than the system can have free
+  CHECK(answer_of<bus::cards_report>(*started(options), bus::cards{}).cards[0].report.expert_slots == 0);  // growth leaves it free too
+
+  options.from.min_free_vram_mib = 0;
+  options.from.auto_yield = true;
+  const auto local = started(options);
+  CHECK(answer_of<bus::done>(*local, greedy(100)).hash == undisturbed.hash);
+  CHECK(answer_of<bus::cards_report>(*local, bus::cards{}).cards[0].resident);  // the reserve of a host card is 0: nothing is missing
+
+  options.from.vram_elastic = false;
+  check_start_fails(options, errc::bad_value, "setting `auto_yield`");
 }
 
 TEST_CASE("with `vram_elastic` off a vram command is refused and the cache keeps its size") {
