@@ -23,6 +23,9 @@ using step_atom = caf::atom_constant<caf::atom("step")>;      // to itself: go o
 using changed_atom = caf::atom_constant<caf::atom("changed")>;  // experts came or went
 using adopt_atom = caf::atom_constant<caf::atom("adopt")>;    // a fast path for a version
 using info_atom = caf::atom_constant<caf::atom("info")>;
+using heat_atom = caf::atom_constant<caf::atom("heat")>;      // how hot each expert is
+using size_atom = caf::atom_constant<caf::atom("size")>;      // of a cache, without asking its device
+using save_atom = caf::atom_constant<caf::atom("save")>;      // write down what was learnt
 using order_atom = caf::atom_constant<caf::atom("order")>;    // from a request to tokens and settings
 using submit_atom = caf::atom_constant<caf::atom("submit")>;
 using token_atom = caf::atom_constant<caf::atom("token")>;
@@ -62,6 +65,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::window_result)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::picked_token)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::residency_change)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::resize_goal)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::cache_size)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::stage_heat)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::session_token)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::session_end)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::actors::scheduler_state)

@@ -39,11 +39,17 @@ result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint
   const std::uint32_t n_experts = (options.layer_end - options.layer_begin) * weights->dims().n_experts;
   const std::uint32_t n_slots = slots_full(options, slots, n_experts);
   const kernels::segment_layout layout{options.segment_bytes, slots.bytes_of(n_slots)};
-  const std::uint64_t card_bytes = options.card_bytes > 0 ? options.card_bytes : layout.full_bytes + options.reserve_mib * mib;
+  const std::uint64_t left_free = std::max(options.reserve_mib, options.min_free_mib) * mib;
+  const std::uint64_t card_bytes = options.card_bytes > 0 ? options.card_bytes : layout.full_bytes + left_free;
   auto arena = kernels::host_arena::create({name_of(options.card), layout, card_bytes});
   if (!arena) return fail(arena.error());
 
   card_memory memory(weights, std::move(*arena), {options.layer_begin, options.layer_end, n_slots});
+  if (options.heat_before) {
+    const std::size_t first = std::size_t{options.layer_begin} * weights->dims().n_experts;
+    EBB_ASSERT(options.heat_before->size() == std::size_t{weights->dims().n_layers} * weights->dims().n_experts);
+    memory.restore_heat(std::span(*options.heat_before).subspan(first, n_experts));
+  }
   return std::unique_ptr<card>(
       new card(std::move(weights), std::move(vocabulary), options, std::move(*stage), std::move(memory), std::move(now)));
 }
@@ -85,6 +91,7 @@ std::optional<picked_token> card::cancel(session_id session) {
 result<window_result> card::run(const window& what) {
   EBB_ASSERT(what.rows.size() == what.tokens.size());
   EBB_ASSERT(first_stage() == (what.x == nullptr));
+  const time_point began = now_();
   const std::size_t n_values = what.rows.size() * weights_->dims().d_model;
   auto x = first_stage() ? std::make_shared<std::vector<float>>(n_values) : std::make_shared<std::vector<float>>(*what.x);
   EBB_ASSERT(x->size() == n_values);
@@ -98,7 +105,19 @@ result<window_result> card::run(const window& what) {
   } else {
     answer.x = std::move(x);
   }
+  learn_cost(what, answer, began);
   return answer;
+}
+
+// Windows of one row only: that is a session that decodes alone, which a plan speaks of.
+void card::learn_cost(const window& what, const window_result& answer, time_point began) {
+  if (what.rows.size() != 1) return;
+  cost_.note(answer.picks_per_row - answer.hits[0], milliseconds_between(began, now_()));
+}
+
+double card::ms_per_token(double hit_rate) const {
+  const double picks = (options_.layer_end - options_.layer_begin) * weights_->dims().top_k;
+  return cost_.ms((1 - hit_rate) * picks).value_or(0);
 }
 
 void card::count_picks(const window& what, window_result& answer) {
@@ -179,11 +198,17 @@ result<void> card::begin(const resize_goal& goal) {
 result<resize_plan> card::plan(const resize_goal& goal) const {
   const auto free_bytes = memory_.arena().free_bytes();
   if (!free_bytes) return fail(free_bytes.error());
-  return plan_resize(memory_.arena().layout(), {.mapped_bytes = memory_.arena().mapped_bytes(),
-                                                .free_bytes = *free_bytes,
-                                                .wanted_free_bytes = wanted_bytes(goal),
-                                                .floor_bytes = 0,
-                                                .ceiling_bytes = ceiling_bytes(goal)});
+  resize_inputs inputs{.mapped_bytes = memory_.arena().mapped_bytes(),
+                       .free_bytes = *free_bytes,
+                       .wanted_free_bytes = wanted_bytes(goal),
+                       .floor_bytes = 0,
+                       .ceiling_bytes = ceiling_bytes(goal)};
+  const resize_plan planned = plan_resize(memory_.arena().layout(), inputs);
+  if (planned.keep_bytes <= inputs.mapped_bytes) return planned;
+  // What is there may stay below this mark, which no command asks for; but nothing is added below it.
+  inputs.wanted_free_bytes = std::max(inputs.wanted_free_bytes, options_.min_free_mib * mib);
+  inputs.floor_bytes = inputs.mapped_bytes;
+  return resize_plan{plan_resize(memory_.arena().layout(), inputs).keep_bytes, planned.short_bytes};
 }
 
 void card::begin_towards(std::uint64_t keep_bytes) {
@@ -239,6 +264,8 @@ result<bus::card_plan> card::foresee(const resize_goal& goal) const {
   said.short_mib = to_mib(planned->short_bytes);
   said.hit_rate = memory_.heat().share_of_hottest(said.expert_slots);
   said.hit_rate_now = memory_.heat().share_of_hottest(memory_.cache().resident_count());
+  said.ms_per_token = ms_per_token(said.hit_rate);
+  said.ms_per_token_now = ms_per_token(said.hit_rate_now);
   return said;
 }
 
@@ -264,6 +291,12 @@ bus::card_report card::report() const {
   said.took_ms = took_ms_;
   return said;
 }
+
+cache_size card::size() const {
+  return {reserve_mib_, to_mib(memory_.arena().mapped_bytes()), to_mib(memory_.arena().layout().full_bytes)};
+}
+
+stage_heat card::heat() const { return {options_.layer_begin, memory_.heat().heats()}; }
 
 bus::card_info card::info() const {
   bus::card_info said;

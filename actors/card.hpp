@@ -8,6 +8,7 @@
 #include "actors/messages.hpp"
 #include "actors/resize.hpp"
 #include "actors/segment_floor.hpp"
+#include "actors/window_cost.hpp"
 #include "model/stage.hpp"
 #include <memory>
 #include <optional>
@@ -22,9 +23,11 @@ struct card_options {
   std::uint32_t n_sessions = 1;
   std::uint32_t context = 0;
   std::uint64_t segment_bytes = 0;      // a multiple of the page size
-  std::uint64_t card_bytes = 0;         // of the whole device; 0: what the cache and the reserve need
+  std::uint64_t card_bytes = 0;         // of the whole device; 0: what the cache and what it leaves free need
   std::uint32_t reserve_mib = 0;        // of the start
+  std::uint32_t min_free_mib = 0;       // what a growth leaves free, if that is more than the reserve
   bool elastic = true;
+  std::shared_ptr<const std::vector<float>> heat_before;  // [layers of the model, experts], of an earlier run; null: none
   std::optional<resize_goal> held_goal;  // what an earlier daemon promised and this one keeps; none: the reserve of the start
 
   resize_goal first_goal() const { return held_goal.value_or(resize_goal{.reserve_mib = reserve_mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}); }
@@ -70,6 +73,8 @@ class card {
   const card_options& options() const noexcept { return options_; }
   const card_memory& memory() const noexcept { return memory_; }
   bus::card_info info() const;
+  cache_size size() const;   // without a question to the device
+  stage_heat heat() const;
 
  private:
   card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
@@ -80,6 +85,8 @@ class card {
   void begin_towards(std::uint64_t keep_bytes);
   bool settled();
   void count_picks(const window& what, window_result& answer);
+  void learn_cost(const window& what, const window_result& answer, time_point began);
+  double ms_per_token(double hit_rate) const;
   result<void> pick_tokens(const window& what, const float* x, window_result& answer);
   bus::card_report report() const;
 
@@ -92,6 +99,7 @@ class card {
 
   std::unordered_map<session_id, model::completion> completions_;
   std::vector<float> logits_;                 // [sampled rows, n_vocab], grown to the largest window so far
+  window_cost cost_;
   std::uint64_t windows_since_adapt_ = 0;
   std::uint64_t hits_ = 0;
   std::uint64_t misses_ = 0;

@@ -141,6 +141,14 @@ card_actor::behavior_type card_behavior(card_pointer self, card_factory make, re
         if (!self->state.device) return not_loaded();
         return self->state.device->info();
       },
+      [self](size_atom) -> caf::result<cache_size> {
+        if (!self->state.device) return not_loaded();
+        return self->state.device->size();
+      },
+      [self](heat_atom) -> caf::result<stage_heat> {
+        if (!self->state.device) return not_loaded();
+        return self->state.device->heat();
+      },
   };
 }
 

@@ -12,6 +12,8 @@
 //   plan, resize_goal        card_plan       what a resize would come to; changes nothing
 //   adopt, version           -               a fast path was built for this version of the table
 //   info                     card_info
+//   size                     cache_size      by its own books: the device is not asked
+//   heat                     stage_heat
 //
 // The mailbox is the fence: windows and steps of a resize are messages, run one at a time on this actor's own thread. A card that
 // repeats windows, or resizes in steps, sends itself the next one, so whatever has come in meanwhile goes first.

@@ -16,7 +16,9 @@ using card_actor = caf::typed_actor<
     caf::reacts_to<step_atom>,
     caf::replies_to<plan_atom, resize_goal>::with<bus::card_plan>,
     caf::reacts_to<adopt_atom, std::uint64_t>,
-    caf::replies_to<info_atom>::with<bus::card_info>>;
+    caf::replies_to<info_atom>::with<bus::card_info>,
+    caf::replies_to<size_atom>::with<cache_size>,
+    caf::replies_to<heat_atom>::with<stage_heat>>;
 
 // Told of every change; answers a resident stage with `adopt`.
 using residency_actor = caf::typed_actor<caf::reacts_to<changed_atom, card_actor, residency_change>>;

@@ -38,6 +38,7 @@ class card_memory {
 
   void note(expert_id expert, double uses) noexcept { heat_.note(expert, uses); }
   void end_window() noexcept { heat_.end_window(); }
+  void restore_heat(std::span<const float> heats) { heat_.restore(heats); }
 
   // --- steps, each whole or without effect. Errors: those of the arena.
   void evict(expert_id expert) noexcept;

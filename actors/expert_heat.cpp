@@ -23,6 +23,17 @@ void expert_heat::seed(std::span<const expert_id> hottest_first, double strength
   for (const expert_id expert : hottest_first) note(expert, strength * (n - rank++) / n);
 }
 
+void expert_heat::restore(std::span<const float> heats) {
+  EBB_ASSERT(heats.size() == count_.size());
+  std::transform(heats.begin(), heats.end(), count_.begin(), [this](float each) { return each * use_; });
+}
+
+std::vector<float> expert_heat::heats() const {
+  std::vector<float> all(count_.size());
+  std::transform(count_.begin(), count_.end(), all.begin(), [this](double each) { return static_cast<float>(each / use_); });
+  return all;
+}
+
 void expert_heat::note(expert_id expert, double weight) noexcept {
   EBB_DASSERT(weight > 0);
   count_[experts_.number_of(expert)] += weight * use_;

@@ -19,6 +19,9 @@ class expert_heat {
   // there and decays like any use, so that a strength below 1 yields to the first expert that is really used.
   void seed(std::span<const expert_id> hottest_first, double strength);
 
+  // Heats of an earlier run, [experts_.count()], each finite and >= 0 (asserts the count). Replaces what is there, and decays like any use.
+  void restore(std::span<const float> heats);
+
   // `weight` is in uses, > 0: the rows of a window that chose the expert.
   void note(expert_id expert, double weight = 1.0) noexcept;
 
@@ -27,6 +30,9 @@ class expert_heat {
 
   // In uses of now.
   double heat(expert_id expert) const noexcept;
+
+  // All of them, [experts_.count()], as restore() takes them.
+  std::vector<float> heats() const;
 
   // A strict order of all experts: the hotter first; of equals the lower layer, then the lower index.
   bool is_hotter(expert_id a, expert_id b) const noexcept { return is_hotter(experts_.number_of(a), experts_.number_of(b)); }

@@ -68,6 +68,19 @@ struct resize_goal {
   std::optional<double> ceiling_mib;  // the most that the cache may map
 };
 
+// What a card may map and does, by its own books.
+struct cache_size {
+  std::uint32_t reserve_mib = 0;
+  double mapped_mib = 0;
+  double full_mib = 0;
+};
+
+// How hot each expert of a stage is, in uses of now.
+struct stage_heat {
+  std::uint32_t layer_begin = 0;
+  std::vector<float> heat;  // [layers of the stage, experts]
+};
+
 // Sent to the residency actor whenever experts came or went. A version names one published table of one card.
 struct residency_change {
   card_id card;

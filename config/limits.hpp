@@ -42,6 +42,19 @@ inline constexpr std::uint32_t pid_max = 1u << 22;                // the kernel'
 inline constexpr std::chrono::milliseconds ledger_tick{1000};     // looks for ended leases and holders, and for memory let go
 inline constexpr std::uint32_t context_mib_warned = 640;          // a CUDA context takes 305 to 527 MiB and fails at 80: less is no use
 
+// --- the profile of expert heat
+inline constexpr std::chrono::minutes profile_interval{10};        // what a crash forgets; the ranking of a day changes less than that
+inline constexpr std::size_t profile_bytes_max = message_bytes_max;  // 5 bytes an expert: a model of 100 layers of 512 takes 256 KiB
+
+// --- giving way unasked. MiB and times are those of a desktop: a picture takes 2 to 12 GiB within seconds and minutes long.
+inline constexpr std::chrono::milliseconds watch_interval{250};  // between readings: a neighbour that allocates takes longer than that
+inline constexpr std::uint32_t yield_readings = 2;               // below the mark one after the other: one alone is a buffer that comes and goes
+inline constexpr double yield_step_mib = 2048;                   // at a time, either way: 2 ms of unmapping, 100 ms of filling
+inline constexpr double yield_margin_mib = 512;                  // above the mark before a cache grows: more than a CUDA context
+inline constexpr std::chrono::seconds yield_calm_min{5};         // so long above it at first: a program that loads a model pauses for less
+inline constexpr std::chrono::seconds yield_calm_max{600};       // and at most: the neighbour may have ended for good
+inline constexpr std::chrono::seconds yield_relapse{60};         // pushed down again within it: the memory was not free, only unused
+
 // --- the sockets
 inline constexpr int send_high_water = 1000;   // replies ZeroMQ holds for one client; beyond it they wait in our own backlog
 inline constexpr int receive_high_water = 64;  // frames of one client read ahead: 1 GiB of the largest ones

@@ -95,6 +95,7 @@ result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   engine_options wired = options;
   if (auto before = started->state_->read()) wired.state.before = std::move(*before);
   else started->state_damaged_ = before.error();
+  wired.profile_folder = started->state_->folder();
   wired.state.write_down = [self](const bus::ledger_state& what) { return self->state_->write(what); };
   wired.tell = [self](bus::event_body what) { self->events_->tell(std::move(what)); };
   wired.events = [self] { return self->events_->position(); };

@@ -2,8 +2,11 @@
 #include "actors/card_actor.hpp"
 #include "actors/gateway_actor.hpp"
 #include "actors/one_thread.hpp"
+#include "actors/profile_actor.hpp"
+#include "actors/watcher_actor.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"
+#include "kernels/memory/system_memory.hpp"
 #include "model/vocabulary.hpp"
 #include "tools/layer_split.hpp"
 #include "tools/process_memory.hpp"
@@ -56,12 +59,12 @@ error stopped() { return {errc::cancelled, "told to stop while the model was bei
 // What can be set but is not served by this version is refused rather than ignored, above all what is about access.
 result<void> refuse_unserved(const settings& from) {
   const settings defaults;
-  const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)},
-                                                   {"profile", from.profile != defaults.profile},
-                                                   {"auto_yield", from.auto_yield != defaults.auto_yield},
-                                                   {"min_free_vram_mib", from.min_free_vram_mib != defaults.min_free_vram_mib}};
+  const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)}};
   for (const auto& [key, is_set] : unserved) {
     if (is_set) return fail(errc::bad_value, "setting `" + std::string(key) + "`: this version does not serve it yet; leave it at its default");
+  }
+  if (from.auto_yield && !from.vram_elastic) {
+    return fail(errc::bad_value, "setting `auto_yield`: caches keep their size while `vram_elastic` is false; set that to true, or this to false");
   }
   return {};
 }
@@ -87,6 +90,8 @@ class engine::cast {
 
  private:
   void spawn_cards(const engine& of, const engine_options& options);
+  void spawn_profile(const engine& of, const engine_options& options);
+  void spawn_watcher(const engine_options& options);
 
   // With a thread of its own, for what blocks: a device, a disk.
   template <class... Arguments>
@@ -106,6 +111,8 @@ class engine::cast {
   actors::residency_actor residency_;
   std::vector<actors::card_actor> cards_;
   actors::ledger_actor ledger_;
+  actors::profile_actor profile_;  // none: no profile is kept
+  actors::watcher_actor watcher_;  // none: nothing is given unasked
   actors::scheduler_actor scheduler_;
   actors::gateway_actor gateway_;
   std::vector<bus::card_report> loaded_;  // what each card held when it was ready
@@ -118,6 +125,7 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) :
   const engine_world& world = options.world;
   if (world.one_thread) turns_.emplace(system_);
   spawn_cards(of, options);
+  if (!turns_) spawn_profile(of, options);  // virtual time knows no disk
   actors::ledger_options ledger{.book = *std::exchange(of.ledger_, std::nullopt),
                                 .now = world.now,
                                 .unix_ms = world.unix_ms,
@@ -125,6 +133,7 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) :
                                 .processes = world.processes,
                                 .tell = options.tell};
   ledger_ = spawn_apart(actors::ledger_behavior, cards_, std::move(ledger));
+  if (from.auto_yield && !turns_) spawn_watcher(options);  // and no neighbours
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
                              actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell});
   actors::gateway_options gateway{
@@ -145,6 +154,24 @@ void engine::cast::spawn_cards(const engine& of, const engine_options& options) 
     };
     cards_.push_back(spawn_apart(actors::card_behavior, make, residency_));
   }
+}
+
+void engine::cast::spawn_profile(const engine& of, const engine_options& options) {
+  if (!of.profile_) return;
+  actors::keep_heat keep = [file = *of.profile_, warn = options.warn](std::vector<float> heat) {
+    if (auto written = file.write(std::move(heat)); !written) warn(written.error());
+  };
+  profile_ = system_.spawn<caf::detached>(actors::profile_behavior, cards_, std::move(keep));
+}
+
+// Host cards all lie in the system's memory, and each of them only knows its own.
+void engine::cast::spawn_watcher(const engine_options& options) {
+  actors::watcher_options watch{.now = actors::steady_clock(),
+                                .free_bytes = [](card_id) { return kernels::available_memory_bytes(); },
+                                .min_free_mib = options.from.min_free_vram_mib,
+                                .shared = true,
+                                .tell = options.tell};
+  watcher_ = system_.spawn<caf::detached>(actors::watcher_behavior, cards_, ledger_, std::move(watch));
 }
 
 // A card that is told to end in the middle answers so between two steps.
@@ -175,6 +202,15 @@ void engine::cast::stop() {
   auto replies_end = self->request(gateway_, limits::stop_timeout, actors::stop_atom::value);
   settle();
   replies_end.receive([] {}, ignore);
+  if (watcher_) {
+    self->send_exit(watcher_, caf::exit_reason::user_shutdown);
+    self->wait_for(watcher_);
+  }
+  if (profile_) {
+    self->request(profile_, limits::stop_timeout, actors::save_atom::value).receive([](std::uint64_t) {}, ignore);
+    self->send_exit(profile_, caf::exit_reason::user_shutdown);
+    self->wait_for(profile_);
+  }
   self->send_exit(gateway_, caf::exit_reason::user_shutdown);
   self->send_exit(scheduler_, caf::exit_reason::user_shutdown);
   self->send_exit(ledger_, caf::exit_reason::user_shutdown);
@@ -194,6 +230,7 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
   started->restore_ledger(options);
+  started->restore_profile(options);
   started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
   if (auto loaded = started->cast_->load_cards(options.stop); !loaded) return fail(loaded.error());
   options.tell(bus::model_loaded{options.from.model, static_cast<std::uint32_t>(started->card_options_.size())});
@@ -251,6 +288,21 @@ void engine::restore_ledger(const engine_options& options) {
   }
 }
 
+// The cards are filled with what was hot in earlier runs.
+void engine::restore_profile(const engine_options& options) {
+  profile_ = profile_file::of(options.from.model, weights_->dims(), options.from.profile, options.profile_folder);
+  if (!profile_) return;
+  auto before = profile_->read();
+  if (!before) {
+    options.warn(before.error());
+    if (before.error().code == errc::refused) profile_.reset();
+    return;
+  }
+  if (!*before) return;
+  const auto heat = std::make_shared<const std::vector<float>>(std::move(**before));
+  for (actors::card_options& card : card_options_) card.heat_before = heat;
+}
+
 result<void> engine::plan_cards(const engine_options& options) {
   const settings& from = options.from;
   const std::vector<card_choice> chosen = from.cards.empty() ? std::vector<card_choice>(1) : from.cards;
@@ -278,6 +330,7 @@ result<void> engine::plan_cards(const engine_options& options) {
                              .segment_bytes = segment_bytes(from, chosen[i].kind),
                              .card_bytes = from.host_card_mib * mib,
                              .reserve_mib = reserve_mib(from, chosen[i].kind, i),
+                             .min_free_mib = from.min_free_vram_mib,
                              .elastic = from.vram_elastic});
   }
   pool_ = std::make_unique<kernels::cpu::worker_pool>(or_default(from.threads, std::max(1u, std::thread::hardware_concurrency())));

@@ -14,6 +14,7 @@
 #include "kernels/cpu/worker_pool.hpp"
 #include "model/checkpoint.hpp"
 #include "model/tokenizer.hpp"
+#include "tools/profile_file.hpp"
 #include "tools/wall_clock.hpp"
 #include <functional>
 #include <memory>
@@ -42,6 +43,8 @@ struct engine_options {
   std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
   std::stop_token stop;                                // ends the start early
   state_store state;
+  std::filesystem::path profile_folder;                // for a `profile` that names no file; empty: then none is kept
+  std::function<void(const error&)> warn = [](const error&) {};  // of what does not keep it from working; called from threads of the engine
   engine_world world = {};
   actors::event_sink tell = actors::no_events();       // called from threads of the engine
   std::function<bus::subscribed()> events = [] { return bus::subscribed{}; };  // what `subscribe` answers
@@ -90,6 +93,7 @@ class engine {
   result<void> open_model(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
   void restore_ledger(const engine_options& options);
+  void restore_profile(const engine_options& options);
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
@@ -98,6 +102,7 @@ class engine {
   std::vector<actors::card_options> card_options_;
   std::optional<actors::ledger> ledger_;  // until the actor takes it over
   std::optional<error> state_refused_;
+  std::optional<profile_file> profile_;   // none: none is kept
   std::unique_ptr<kernels::cpu::worker_pool> pool_;  // outlives the cards
 
   std::unique_ptr<cast> cast_;

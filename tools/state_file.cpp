@@ -1,4 +1,5 @@
 #include "tools/state_file.hpp"
+#include "tools/atomic_file.hpp"
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -20,28 +21,9 @@ fs::path variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-tl::unexpected<error> unwritable(const fs::path& path, int code) {
-  return fail(errc::file_unwritable, path.string() + ": " + std::strerror(code) + "; reserves and leases are kept there, choose another place with `state_dir`");
-}
+constexpr const char* advice = "; reserves and leases are kept there, choose another place with `state_dir`";
 
-// Writes all of it and waits for the disk. 0, or the system's error number.
-int write_through(int file, bus::bytes_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return ::fsync(file) == 0 ? 0 : errno;
-}
-
-int synchronise_folder(const fs::path& folder) {
-  const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (opened < 0) return errno;
-  const int code = ::fsync(opened) == 0 ? 0 : errno;
-  ::close(opened);
-  return code;
-}
+tl::unexpected<error> unwritable(const fs::path& path, int code) { return fail(errc::file_unwritable, path.string() + ": " + std::strerror(code) + advice); }
 
 }  // namespace
 
@@ -82,15 +64,9 @@ result<std::optional<bus::ledger_state>> state_file::read() const {
 }
 
 result<void> state_file::write(const bus::ledger_state& what) const {
-  const fs::path path = folder_ / file_name, fresh = folder_ / (std::string(file_name) + ".new");
-  const int file = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return unwritable(fresh, errno);
-  const int code = write_through(file, bus::encode_state(what));
-  ::close(file);
-  if (code != 0) return unwritable(fresh, code);
-  if (::rename(fresh.c_str(), path.c_str()) != 0) return unwritable(path, errno);
-  if (const int folder_code = synchronise_folder(folder_); folder_code != 0) return unwritable(folder_, folder_code);
-  return {};
+  auto written = replace_file(folder_ / file_name, bus::encode_state(what));
+  if (!written) return fail(written.error().code, written.error().text + advice);
+  return written;
 }
 
 }  // namespace ebb::tools

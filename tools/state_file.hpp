@@ -20,6 +20,8 @@ class state_file {
   state_file(const state_file&) = delete;
   state_file& operator=(const state_file&) = delete;
 
+  const std::filesystem::path& folder() const noexcept { return folder_; }
+
   // As it was written last; none if it never was. A file that cannot be read is moved aside. Errors: corrupt (with where it went).
   result<std::optional<bus::ledger_state>> read() const;
 

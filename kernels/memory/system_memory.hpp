@@ -6,8 +6,8 @@
 
 namespace ebb::kernels {
 
-// MemAvailable of /proc/meminfo, and no more than the control group (version 2) of this process has left of its memory.max, where it
-// has one; file pages that nobody used lately count as left, since the system drops them first. Limits of enclosing groups are not
+// MemAvailable of /proc/meminfo, and no more than the control group of this process (of version 1 or 2) has left of its limit, where
+// it has one; file pages that nobody used lately count as left, since the system drops them first. Limits of enclosing groups are not
 // looked at. `root` stands in front of /proc and /sys, for tests. Errors: file_unreadable (no MemAvailable; names the file).
 result<std::uint64_t> available_memory_bytes(const std::filesystem::path& root = "/");
 

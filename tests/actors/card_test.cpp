@@ -310,6 +310,40 @@ TEST_CASE("a card that is smaller than its experts has the slots that fit above 
   check_expected(play(*device));
 }
 
+TEST_CASE("a cache grows no further than leaves its minimum free, and what is mapped already may stay below that") {
+  card_options options = test::whole_card();
+  options.card_bytes = 20 << 20;
+  options.min_free_mib = 4;
+  auto device = filled_card(options);
+  CHECK(device->info().report.vram_free_mib >= 4);
+  CHECK(device->info().report.vram_free_mib < 4.25);
+  CHECK(device->info().report.short_mib == 0);
+  set_reserve(*device, 10);
+  CHECK(device->info().report.vram_free_mib < 10.25);
+  set_reserve(*device, 2);
+  CHECK(device->info().report.vram_free_mib >= 4);
+  CHECK(device->info().report.vram_free_mib < 4.25);
+  CHECK(device->info().report.short_mib == 0);
+
+  options.card_bytes = 0;  // as much as is needed: all of the cache, and the minimum beside it
+  CHECK(filled_card(options)->info().resident);
+}
+
+TEST_CASE("a card that starts with the heats of an earlier run fills a small cache with what was hot then") {
+  card_options options = test::whole_card();
+  options.card_bytes = 8 << 20;
+  auto cold = filled_card(options);
+  const played_answer first = play(*cold);
+  const stage_heat learnt = cold->heat();
+  options.heat_before = std::make_shared<const std::vector<float>>(learnt.heat);
+  auto warm = filled_card(options);
+  CHECK(test::residents_of(warm->memory()) != test::residents_of(cold->memory()));
+  CHECK(warm->heat().heat == learnt.heat);
+  const played_answer again = play(*warm);
+  check_expected(again);
+  CHECK(static_cast<double>(again.hits) > static_cast<double>(first.hits) + 0.15 * static_cast<double>(first.picks));
+}
+
 TEST_CASE("a card whose reserve is larger than itself works without a cache") {
   card_options options = test::whole_card();
   options.card_bytes = 1 << 20;

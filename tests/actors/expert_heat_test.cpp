@@ -10,6 +10,23 @@ namespace {
 constexpr double no_decay = std::numeric_limits<double>::infinity();
 constexpr expert_range two_by_three{5, 7, 3};
 
+TEST_CASE("heats that are read out and restored make the same order, and fade like any use") {
+  expert_heat before({0, 2, 3}, 4);
+  for (const std::uint32_t index : {2u, 2u, 0u}) {
+    before.note({1, index}, 3);
+    before.end_window();
+  }
+  expert_heat after({0, 2, 3}, 4);
+  after.note({0, 0});  // replaced
+  after.end_window();
+  after.restore(before.heats());
+  CHECK(after.heats() == before.heats());
+  CHECK(after.hottest_first() == before.hottest_first());
+  const double heat = after.heat({1, 2});
+  for (int window = 0; window < 4; ++window) after.end_window();
+  CHECK(after.heat({1, 2}) == Approx(heat / 2));
+}
+
 TEST_CASE("experts of a stage are numbered by layer, then by index") {
   CHECK(two_by_three.count() == 6);
   for (std::uint32_t number = 0; number < 6; ++number) CHECK(two_by_three.number_of(two_by_three.at(number)) == number);

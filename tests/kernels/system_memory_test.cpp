@@ -52,6 +52,18 @@ TEST_CASE("available memory is what the control group has left, with file pages 
   CHECK(available_memory_bytes(root.path()) == 0u);
 }
 
+TEST_CASE("available memory is what a control group of version 1 has left; one without a limit has a very large one") {
+  const system_root root;
+  root.write("proc/meminfo", "MemAvailable:    5000000 kB\n");
+  root.write("proc/self/cgroup", "7:cpu,cpuacct:/ebb\n4:memory:/ebb\n0::/\n");
+  root.write("sys/fs/cgroup/memory/ebb/memory.limit_in_bytes", "1000000\n");
+  root.write("sys/fs/cgroup/memory/ebb/memory.usage_in_bytes", "900000\n");
+  root.write("sys/fs/cgroup/memory/ebb/memory.stat", "inactive_file 1\ntotal_inactive_file 300000\n");
+  CHECK(available_memory_bytes(root.path()) == 400000u);
+  root.write("sys/fs/cgroup/memory/ebb/memory.limit_in_bytes", "9223372036854771712\n");
+  CHECK(available_memory_bytes(root.path()) == 5000000ull * 1024);
+}
+
 TEST_CASE("a system without a figure is an error that names the file") {
   const system_root root;
   auto available = available_memory_bytes(root.path());

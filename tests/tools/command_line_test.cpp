@@ -1,4 +1,5 @@
 // The built programs, run as processes: what they print, the exit codes they end with, and what the kernel counts as their memory.
+#include "bus/expert_profile.hpp"
 #include "tests/tools/support/child_process.hpp"
 #include "tools/exit_code.hpp"
 #include <cmath>
@@ -126,6 +127,39 @@ TEST_CASE("an ebbd that was killed leaves nothing that keeps the next one from s
   CHECK(daemon.asked({"status"}).code == exit_ok);
   next.send(SIGTERM);
   CHECK(next.exit_code() == exit_ok);
+}
+
+TEST_CASE("ebbd keeps which experts were hot: a signal writes them down, a kill leaves what was written, a torn file is named and replaced") {
+  running_ebbd daemon;
+  const auto end = [](child_process& process, int signal) {
+    process.send(signal);
+    return process.exit_code();
+  };
+  const auto again = [&] {
+    auto process = std::make_unique<child_process>(daemon.command());
+    REQUIRE(comes_true([&] { return !process->running() || process->out().find("ebbd ready") != std::string::npos; }));
+    return process;
+  };
+  const auto generate = [&] { return daemon.asked({"generate", "-p", "In the beginning", "-n", "20", "--ignore-eos"}).code; };
+  const std::string size = std::to_string(std::filesystem::file_size(demo_model));
+  const std::filesystem::path file = daemon.socket_file().parent_path() / "state" / ("chapbook-q4_k_m.gguf-" + size + ".profile");
+  REQUIRE(generate() == exit_ok);
+  CHECK_FALSE(std::filesystem::exists(file));
+  CHECK(end(daemon.process(), SIGTERM) == exit_ok);
+  const std::string written = content_of(file);
+  CHECK(written.size() > 6 * 32);
+
+  const auto killed = again();
+  REQUIRE(generate() == exit_ok);
+  CHECK(end(*killed, SIGKILL) == -SIGKILL);
+  CHECK(killed->err().empty());
+  CHECK(content_of(file) == written);
+
+  std::filesystem::resize_file(file, written.size() / 2);
+  const auto last = again();
+  CHECK(end(*last, SIGTERM) == exit_ok);
+  CHECK_THAT(last->err(), Catch::Contains(file.string()) && Catch::Contains("ignored"));
+  CHECK(bus::decode_profile(bus::as_bytes(content_of(file))));
 }
 
 TEST_CASE("with keys made by `ebb keys` a client reaches a daemon over tcp, and one whose key is not added is told what to do") {
@@ -272,6 +306,25 @@ TEST_CASE("ebb vram refuses what is no number of MiB and a card that does not ex
   check_usage_error(daemon.asked({"vram", "5", "1", "7"}), "7");
   const json now = json::parse(daemon.asked({"status", "--json"}).out);
   for (const auto& card : now["cards"]) CHECK(card["reserve_mib"] == 0);
+}
+
+TEST_CASE("ebb plan says what a reserve would cost, for people and as JSON, and changes nothing") {
+  const running_ebbd daemon;
+  const outcome unused = daemon.asked({"plan", "5", "1"});
+  CHECK(unused.code == exit_ok);
+  CHECK_THAT(unused.out, Catch::StartsWith("card 0  reserve 0 MiB  experts 96  ") && Catch::Contains("\ncard 1  reserve 5 MiB  experts ") &&
+                             Catch::Contains("tokens/s not measured yet"));
+  REQUIRE(daemon.asked({"generate", "-p", "In the beginning", "-n", "40", "--ignore-eos"}).code == exit_ok);
+  const outcome used = daemon.asked({"plan", "100000", "--json"});
+  CHECK(used.code == exit_ok);
+  const json report = lines_as_json(used.out).at(0);
+  CHECK(report["hit_rate"] == 0);
+  CHECK(report["hit_rate_now"] == 1);
+  CHECK(report["tokens_per_s_now"] > 0);
+  for (const auto& card : report["cards"]) CHECK(card["short_mib"] > 0);
+  check_usage_error(daemon.asked({"plan", "abc"}), "\"abc\" is no number of MiB");
+  const json now = json::parse(daemon.asked({"status", "--json"}).out);
+  for (const auto& card : now["cards"]) CHECK(card["expert_slots"] == card["expert_slots_full"]);
 }
 
 TEST_CASE("ebb status shows the model and the cards, for people and as JSON") {
@@ -425,7 +478,7 @@ TEST_CASE("files that are missing or no GGUF, and arguments that are wrong, end 
 TEST_CASE("help of every command ends well, with examples and the exit codes; so does the version") {
   const outcome all = ebb_runs({"--help"});
   CHECK(all.code == exit_ok);
-  const words commands{"run", "generate", "vram", "status", "inspect", "logits", "verify", "bench"};
+  const words commands{"run", "generate", "vram", "plan", "status", "inspect", "logits", "verify", "bench"};
   for (const std::string& command : commands) {
     INFO(command);
     CHECK_THAT(all.out, Catch::Contains("\n  " + command));

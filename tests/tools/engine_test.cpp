@@ -1,5 +1,9 @@
 // The engine in this process, through the messages of the bus.
+#include "kernels/memory/system_memory.hpp"
+#include "tests/bus/support/temporary_folder.hpp"
 #include "tests/tools/support/demo.hpp"
+#include "tools/atomic_file.hpp"
+#include <fstream>
 #include <map>
 
 using namespace ebb;
@@ -130,6 +134,84 @@ TEST_CASE("a request that says nothing of its length has that of the settings") 
   auto asked = greedy(1);
   asked.max_tokens.reset();
   CHECK(answer_of<bus::done>(*local, asked).generated_tokens == 5);
+}
+
+TEST_CASE("with the profile of an earlier run a small cache holds the hot experts from the first token on") {
+  const bus::test::temporary_folder folder;
+  engine_options options = demo_on(1);
+  options.from.host_card_mib = 8;  // a third of the experts
+  options.from.profile = (folder / "heat").string();
+  double first = 0;
+  {
+    const auto local = started(options);
+    first = answer_of<bus::done>(*local, greedy(30)).hit_rate;
+    answer_of<bus::done>(*local, greedy(200));
+  }
+  CHECK(std::filesystem::exists(folder / "heat"));
+  const double with_profile = answer_of<bus::done>(*started(options), greedy(30)).hit_rate;
+  options.from.profile = "off";
+  const double without = answer_of<bus::done>(*started(options), greedy(30)).hit_rate;
+  CAPTURE(first, with_profile, without);
+  CHECK(without == first);
+  CHECK(with_profile > without + 0.15);
+}
+
+TEST_CASE("a profile that is damaged or of another model is ignored by name, and only the damaged one is replaced") {
+  const bus::test::temporary_folder folder;
+  engine_options options = demo_on(2);
+  const std::filesystem::path file = folder / "heat";
+  options.from.profile = file.string();
+  std::vector<error> warnings;
+  options.warn = [&](const error& what) { warnings.push_back(what); };
+  started(options);
+  CHECK(warnings.empty());
+  const auto size = std::filesystem::file_size(file);
+
+  std::filesystem::resize_file(file, size / 2);
+  started(options);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].code == errc::corrupt);
+  CHECK_THAT(warnings[0].text, Catch::Contains(file.string()) && Catch::Contains("ignored"));
+  CHECK(std::filesystem::file_size(file) == size);
+
+  const bus::expert_profile other{"other.gguf", 5, 6, 32, std::vector<float>(6 * 32, 1)};
+  REQUIRE(replace_file(file, bus::encode_profile(other)));
+  started(options);
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[1].code == errc::refused);
+  CHECK_THAT(warnings[1].text, Catch::Contains(file.string()) && Catch::Contains("other.gguf") && Catch::Contains("chapbook-q4_k_m.gguf"));
+  std::ifstream in(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  CHECK(bus::decode_profile(bus::as_bytes(text)) == other);
+}
+
+TEST_CASE("a profile that cannot be written is warned of, and the engine ends well") {
+  engine_options options = demo_on(1);
+  options.from.profile = "/proc/no_such_folder/heat";
+  std::vector<error> warnings;
+  options.warn = [&](const error& what) { warnings.push_back(what); };
+  started(options);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].code == errc::file_unwritable);
+  CHECK_THAT(warnings[0].text, Catch::Contains("/proc/no_such_folder/heat") && Catch::Contains("`profile`"));
+}
+
+TEST_CASE("with `auto_yield` a cache gives way on its own while less than `min_free_vram_mib` is free, and the answer is the same") {
+  engine_options options = demo_on(2);
+  const auto undisturbed = answer_of<bus::done>(*started(options), greedy(100));
+  const auto available = kernels::available_memory_bytes();
+  REQUIRE(available);
+  options.from.min_free_vram_mib = static_cast<std::uint32_t>(*available >> 20) + 4096;  // more than the system can have free
+  CHECK(answer_of<bus::cards_report>(*started(options), bus::cards{}).cards[0].report.expert_slots == 0);  // growth leaves it free too
+
+  options.from.min_free_vram_mib = 0;
+  options.from.auto_yield = true;
+  const auto local = started(options);
+  CHECK(answer_of<bus::done>(*local, greedy(100)).hash == undisturbed.hash);
+  CHECK(answer_of<bus::cards_report>(*local, bus::cards{}).cards[0].resident);  // the reserve of a host card is 0: nothing is missing
+
+  options.from.vram_elastic = false;
+  check_start_fails(options, errc::bad_value, "setting `auto_yield`");
 }
 
 TEST_CASE("with `vram_elastic` off a vram command is refused and the cache keeps its size") {

@@ -1,4 +1,4 @@
-// tools/ebb/ask_daemon.cpp: the commands that ask a running daemon: generate, vram, status.
+// tools/ebb/ask_daemon.cpp: the commands that ask a running daemon: generate, vram, plan, status.
 #include "config/utf8.hpp"
 #include "config/limits.hpp"
 #include "tools/connection.hpp"
@@ -38,6 +38,25 @@ void print_vram(const bus::vram_report& report) {
   }
 }
 
+void print_speed(double tokens_per_s) {
+  if (tokens_per_s > 0) std::printf("%.1f tokens/s", tokens_per_s);
+  else std::printf("tokens/s not measured yet");
+}
+
+void print_plan(const bus::plan_report& report) {
+  for (const auto& card : report.cards) {
+    std::printf("card %u  reserve %u MiB  experts %u  cache %.1f MiB  hit rate %.1f %% (now %.1f %%)", card.device, card.reserve_mib, card.expert_slots,
+                card.expert_cache_mib, 100 * card.hit_rate, 100 * card.hit_rate_now);
+    if (card.short_mib > 0) std::printf("  SHORT by %.1f MiB", card.short_mib);
+    std::printf("\n");
+  }
+  std::printf("together  hit rate %.1f %% (now %.1f %%)  ", 100 * report.hit_rate, 100 * report.hit_rate_now);
+  print_speed(report.tokens_per_s);
+  std::printf(" (now ");
+  print_speed(report.tokens_per_s_now);
+  std::printf(")\n");
+}
+
 void print_status(const bus::status_report& now, const bus::cards_report& cards) {
   std::printf("ebbd %s  %s  up %.0f s\n", now.version.c_str(), now.state.c_str(), now.uptime_s);
   std::printf("model %s (%s, %u layers, %u experts), context %u\n", now.model.c_str(), now.architecture.c_str(), now.layers, now.experts, now.context);
@@ -75,6 +94,18 @@ int vram(const daemon_choice& daemon, const vram_options& options) {
   else print_vram(report);
   const bool is_short = std::any_of(report.cards.begin(), report.cards.end(), [](const auto& card) { return card.short_mib > 0; });
   return is_short ? exit_failed : exit_ok;  // what looks like success to a script must be one
+}
+
+int plan(const daemon_choice& daemon, const vram_options& options) {
+  const auto reserve = reserve_of(options.reserve);
+  if (!reserve) return report_error(reserve.error());
+  auto reached = reach(daemon);
+  if (!reached) return report_no_daemon(reached.error());
+  const auto reply = ask(**reached, bus::plan{*reserve, options.device}, limits::status_timeout);
+  if (!reply) return report_error(reply.error());
+  if (options.json) std::cout << to_line(to_json(*reply)) << std::endl;
+  else print_plan(std::get<bus::plan_report>(reply->body));
+  return exit_ok;
 }
 
 int status(const daemon_choice& daemon, bool json) {

@@ -35,6 +35,7 @@ struct generate_options {
   bool json = false;
 };
 
+// Of `vram`, and of `plan`, which says what that would come to.
 struct vram_options {
   std::string reserve;  // "-" or empty: the start's reserve
   std::optional<std::uint32_t> device;
@@ -101,6 +102,7 @@ int generate(const daemon_choice& daemon, const generate_options& options);
 int vram(const daemon_choice& daemon, const vram_options& options);
 int lease(const daemon_choice& daemon, const lease_options& options);
 int events(const daemon_choice& daemon, const events_options& options);
+int plan(const daemon_choice& daemon, const vram_options& options);
 int status(const daemon_choice& daemon, bool json);
 int inspect(const inspect_options& options);
 int logits(const logits_options& options);

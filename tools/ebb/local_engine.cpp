@@ -20,7 +20,8 @@ result<engine_options> options_of(const engine_choice& engine) {
   auto from = settings_of(engine);
   if (!from) return fail(from.error());
   const char* isa = std::getenv("EBB_ISA");
-  return engine_options{.from = std::move(*from), .forced_isa = isa == nullptr ? "" : isa, .progress = {}};
+  const auto warn = [](const error& what) { report_error(what); };
+  return engine_options{.from = std::move(*from), .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .warn = warn};
 }
 
 result<std::unique_ptr<local_connection>> start_local(const engine_choice& engine) {

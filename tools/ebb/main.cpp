@@ -56,6 +56,14 @@ void add_keys(CLI::App& command, std::string& server_file, client_keys_options& 
 
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON: one object, or one a line while streaming"); }
 
+// The arguments of `vram`, and of `plan`. The device is an option of CLI11 until the command runs, since it may be left out.
+CLI::Option* add_reserve(CLI::App& command, vram_options& options, std::uint32_t& device) {
+  command.add_option("mib", options.reserve, "MiB that must be free; - or nothing: the reserve of the start");
+  auto* device_option = command.add_option("device", device, "the card, 0 first; nothing: every card");
+  add_json(command, options.json);
+  return device_option;
+}
+
 void add_generate(CLI::App& command, generate_options& options) {
   auto& asked = options.asked;
   command.add_option("-p,--prompt", asked.prompt, "text to go on from")->required();
@@ -122,9 +130,7 @@ int main(int argc, char** argv) {
   std::uint32_t device = 0;
   auto* vram_command = app.add_subcommand("vram", "set how many MiB must be free on a card, or on every card");
   add_daemon(*vram_command, daemon);
-  vram_command->add_option("mib", vram_given.reserve, "MiB that must be free; - or nothing: the reserve of the start");
-  auto* device_option = vram_command->add_option("device", device, "the card, 0 first; nothing: every card");
-  add_json(*vram_command, vram_given.json);
+  auto* device_option = add_reserve(*vram_command, vram_given, device);
   vram_command->footer(examples("  ebb vram 8000      leave 8000 MiB free on every card\n  ebb vram 8000 1    on card 1 only\n"
                                 "  ebb vram - 1       back to the start's reserve on card 1\n  ebb vram           back on every card\n"));
   vram_command->callback([&] {
@@ -154,6 +160,17 @@ int main(int argc, char** argv) {
   add_json(*events_command, events_given.json);
   events_command->footer(examples("  ebb events\n  ebb events --json -n 1\n"));
   events_command->callback([&] { code = events(daemon, events_given); });
+
+  vram_options plan_given;
+  auto* plan_command = app.add_subcommand("plan", "what a reserve would cost, by what was asked for lately; changes nothing");
+  add_daemon(*plan_command, daemon);
+  auto* plan_device_option = add_reserve(*plan_command, plan_given, device);
+  plan_command->footer(examples("  ebb plan 8000      if 8000 MiB were free on every card\n  ebb plan 8000 1    on card 1 only\n"
+                                "  ebb plan - --json  if every card had its reserve of the start\n"));
+  plan_command->callback([&, plan_device_option] {
+    if (*plan_device_option) plan_given.device = device;
+    code = plan(daemon, plan_given);
+  });
 
   bool status_json = false;
   auto* status_command = app.add_subcommand("status", "what the daemon is doing, and what each card holds");

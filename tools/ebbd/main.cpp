@@ -33,8 +33,10 @@ result<settings> read_settings(const arguments& given) {
   return from;
 }
 
+void warn(const error& what) { std::cerr << "ebbd: " << what.text << " [" << to_string(what.code) << "]\n"; }
+
 int report(const error& why) {
-  std::cerr << "ebbd: " << why.text << " [" << to_string(why.code) << "]\n";
+  warn(why);
   return tools::exit_code_of(why.code);
 }
 
@@ -59,7 +61,7 @@ int serve(const arguments& given) {
   auto from = read_settings(given);
   if (!from) return report(from.error());
   const char* isa = std::getenv("EBB_ISA");
-  auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .stop = stop.token()});
+  auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .stop = stop.token(), .warn = warn});
   if (!started && stop.token().stop_requested()) return stopping(stop);
   if (!started) return report(started.error());
   const auto& daemon = **started;
