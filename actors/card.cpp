@@ -27,6 +27,11 @@ std::uint32_t slots_full(const card_options& options, const kernels::slot_layout
   return std::clamp(room >= slots.bytes_of(n_experts) ? n_experts : slots.slots_in(room), 1u, n_experts);
 }
 
+result<std::unique_ptr<kernels::arena>> arena_of(const card_options& options, const kernels::segment_layout& layout, std::uint64_t card_bytes) {
+  if (options.make_arena) return options.make_arena(layout, card_bytes);
+  return kernels::host_arena::create({name_of(options.card), layout, card_bytes});
+}
+
 }  // namespace
 
 result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint> weights,
@@ -40,7 +45,7 @@ result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint
   const std::uint32_t n_slots = slots_full(options, slots, n_experts);
   const kernels::segment_layout layout{options.segment_bytes, slots.bytes_of(n_slots)};
   const std::uint64_t card_bytes = options.card_bytes > 0 ? options.card_bytes : layout.full_bytes + options.reserve_mib * mib;
-  auto arena = kernels::host_arena::create({name_of(options.card), layout, card_bytes});
+  auto arena = arena_of(options, layout, card_bytes);
   if (!arena) return fail(arena.error());
 
   card_memory memory(weights, std::move(*arena), {options.layer_begin, options.layer_end, n_slots});

@@ -9,11 +9,15 @@
 #include "actors/resize.hpp"
 #include "actors/segment_floor.hpp"
 #include "model/stage.hpp"
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
 namespace ebb::actors {
+
+// Takes the addresses of a cache on a device of `card_bytes`.
+using arena_factory = std::function<result<std::unique_ptr<kernels::arena>>(const kernels::segment_layout& layout, std::uint64_t card_bytes)>;
 
 struct card_options {
   card_id card;
@@ -26,6 +30,7 @@ struct card_options {
   std::uint32_t reserve_mib = 0;        // of the start
   bool elastic = true;
   std::optional<resize_goal> held_goal;  // what an earlier daemon promised and this one keeps; none: the reserve of the start
+  arena_factory make_arena;              // of a device that is not this machine's memory; empty: a host arena
 
   resize_goal first_goal() const { return held_goal.value_or(resize_goal{.reserve_mib = reserve_mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}); }
 };
