@@ -54,6 +54,16 @@ void run_share(std::uint32_t share) {
     return;
   }
   const std::uint32_t n_mine = n_seeds() / n_shares;
+  if (std::getenv("EBB_SIM_ALL")) {
+    std::map<std::string, int> kinds;
+    for (std::uint32_t i = 0; i < n_mine; ++i) {
+      if (const auto wrong = failure_of(i * n_shares + share, all)) {
+        const std::string line = wrong->substr(0, wrong->find('\n'));
+        if (kinds[line.substr(line.find(':'), 30)]++ < 3) std::cerr << line << std::endl;
+      }
+    }
+    for (const auto& [k, n] : kinds) std::cerr << n << " x " << k << '\n';
+  }
   for (std::uint32_t i = 0; i < n_mine; ++i) {
     if (const auto wrong = failure_of(i * n_shares + share, all)) FAIL(*wrong);
   }

@@ -384,7 +384,7 @@ class simulation {
     const std::uint32_t reserve = idle ? book.reserve_mib({card}) : 0;
     const double mapped = to_mib(device.memory().arena().mapped_bytes());
     if (mapped + static_cast<double>(lent + reserve) <= together_[card] + 1e-6) return;
-    if (device.info().report.short_mib > 0) return;
+    if (mapped == 0 || device.info().report.short_mib > 0) return;  // nothing more can be given
     throw finding("card " + std::to_string(card) + " maps " + std::to_string(mapped) + " MiB beside " + std::to_string(lent) + " lent and a reserve of " + std::to_string(reserve) +
                   ", and has " + std::to_string(together_[card]));
   }
