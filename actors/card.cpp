@@ -177,6 +177,8 @@ result<void> card::begin(const resize_goal& goal) {
   resize_began_ = now_();
   goal_ = goal;
   rounds_ = 0;
+  mapped_before_bytes_ = memory_.arena().mapped_bytes();
+  failure_.reset();
   begin_towards(planned->keep_bytes);
   return {};
 }
@@ -205,7 +207,14 @@ bool card::resize_step() {
 
 // The device is asked again once the memory has moved: somebody else may have taken what was just freed, or the pages of a growth
 // cost more than they seemed to. Then the cache steps back further, a few times at most.
+// A growth that failed gives back what it took: the reserve of before holds on, and may not leave room for it.
 bool card::settled() {
+  if (failure_) return true;
+  if (!resize_->outcome() && memory_.arena().mapped_bytes() > mapped_before_bytes_) {
+    failure_ = resize_->outcome().error();
+    begin_towards(mapped_before_bytes_);
+    return false;
+  }
   if (!resize_->outcome() || rounds_ >= limits::resize_rounds_max) return true;
   const auto again = plan(goal_);
   if (!again || again->keep_bytes >= memory_.arena().mapped_bytes()) return true;
@@ -215,7 +224,7 @@ bool card::settled() {
 
 result<bus::card_report> card::end_resize() {
   EBB_ASSERT(resizing());
-  const result<void> outcome = resize_->outcome();
+  const result<void> outcome = failure_ ? fail(*failure_) : resize_->outcome();
   resize_.reset();
   took_ms_ = milliseconds_between(resize_began_, now_());
   EBB_DASSERT(memory_.consistent());
@@ -229,7 +238,7 @@ result<bus::card_report> card::end_resize() {
   if (!free_bytes) return fail(free_bytes.error());
   const std::uint64_t wanted = wanted_bytes(goal_), ceiling = ceiling_bytes(goal_), mapped = memory_.arena().mapped_bytes();
   short_bytes_ = std::max(wanted > *free_bytes ? wanted - *free_bytes : 0, mapped > ceiling ? mapped - ceiling : 0);
-  return report();
+  return report(*free_bytes);
 }
 
 result<bus::card_plan> card::foresee(const resize_goal& goal) const {
@@ -255,7 +264,7 @@ residency_change card::residency() const noexcept {
   return {options_.card, memory_.version(), memory_.cache().resident_count(), memory_.cache().experts().count()};
 }
 
-bus::card_report card::report() const {
+bus::card_report card::report(std::uint64_t free_bytes) const {
   bus::card_report said;
   said.device = options_.card.value;
   said.reserve_mib = reserve_mib_;
@@ -263,16 +272,16 @@ bus::card_report card::report() const {
   said.expert_slots_full = memory_.cache().slots_full();
   said.expert_cache_mib = to_mib(memory_.arena().mapped_bytes());
   said.expert_cache_full_mib = to_mib(memory_.arena().layout().full_bytes);
-  said.vram_free_mib = to_mib(memory_.arena().free_bytes().value_or(0));
+  said.vram_free_mib = to_mib(free_bytes);
   said.prompt_chunk = limits::prompt_chunk_rows;
   said.short_mib = to_mib(short_bytes_);
   said.took_ms = took_ms_;
   return said;
 }
 
-bus::card_info card::info() const {
+bus::card_info card::info(std::uint64_t free_bytes) const {
   bus::card_info said;
-  said.report = report();
+  said.report = report(free_bytes);
   said.kind = "host";
   said.layer_begin = options_.layer_begin;
   said.layer_end = options_.layer_end;

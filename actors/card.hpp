@@ -74,7 +74,8 @@ class card {
   bool first_stage() const noexcept { return options_.layer_begin == 0; }
   const card_options& options() const noexcept { return options_; }
   const card_memory& memory() const noexcept { return memory_; }
-  bus::card_info info() const;
+  bus::card_info info() const { return info(memory_.arena().free_bytes().value_or(0)); }
+  bus::card_info info(std::uint64_t free_bytes) const;  // with the device's free figure of just now
 
  private:
   card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
@@ -86,7 +87,7 @@ class card {
   bool settled();
   void count_picks(const window& what, window_result& answer);
   result<void> pick_tokens(const window& what, const float* x, window_result& answer);
-  bus::card_report report() const;
+  bus::card_report report(std::uint64_t free_bytes) const;
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
@@ -106,6 +107,8 @@ class card {
   std::uint32_t reserve_mib_;                 // in force
   resize_goal goal_;                          // of the resize under way, or of the last
   std::uint32_t rounds_ = 0;                  // of it so far
+  std::uint64_t mapped_before_bytes_ = 0;     // when it began
+  std::optional<error> failure_;              // of it, while what it took is given back
   std::uint64_t short_bytes_ = 0;             // of the last resize
   double took_ms_ = 0;                        // of the last resize
   std::optional<std::uint64_t> fast_path_;    // the version it was built for

@@ -11,7 +11,7 @@
 //   resize, resize_goal      card_report     refused, busy, short_of, out_of_memory, card_lost: nothing changed, or as the text says
 //   plan, resize_goal        card_plan       what a resize would come to; changes nothing
 //   adopt, version           -               a fast path was built for this version of the table
-//   info                     card_info
+//   info                     card_info       those of the device's free figure
 //
 // The mailbox is the fence: windows and steps of a resize are messages, run one at a time on this actor's own thread. A card that
 // repeats windows, or resizes in steps, sends itself the next one, so whatever has come in meanwhile goes first.

@@ -40,7 +40,7 @@ class simulation {
  public:
   explicit simulation(std::uint32_t seed, bool keeps_trace = false)
       : random_(seed * 2654435761u + 1), keeps_trace_(keeps_trace), n_cards_(1 + below(3)), devices_(n_cards_), neighbours_(devices_), disturbed_(n_cards_, false),
-        together_(n_cards_) {
+        together_(n_cards_), lent_of_mib_(n_cards_), regrew_(n_cards_, 0) {
     options_.model = &the_model();
     draw_cards();
     options_.shape_card = [this](actors::card_options& of) { shape(of); };
@@ -307,20 +307,8 @@ class simulation {
     for (int s = 0; s < 3; ++s) actors_->pass(1s);
     book_.check_all_answered();
     for (std::uint32_t card = 0; card < n_cards_; ++card) {
-      if (device_of(card)) check_grown_back(card);
+      if (device_of(card)) hold(!ledger().regrowths[card], "card " + std::to_string(card) + " still tries to grow back, with all its memory free");
     }
-  }
-
-  // What the leases took has come back by itself, as far as there was room when the first was given.
-  void check_grown_back(std::uint32_t card) {
-    hold(!ledger().regrowths[card], "card " + std::to_string(card) + " still tries to grow back, with all its memory free");
-    if (!regrows_to_.contains(card)) return;
-    const auto& arena = device_of(card)->memory().arena();
-    const double reserve = ledger().options->book.reserve_mib({card});
-    const auto room = static_cast<std::uint64_t>(std::max(0.0, regrows_to_[card] - reserve) * static_cast<double>(mib));
-    hold(arena.mapped_bytes() >= arena.layout().round_down(room), "card " + std::to_string(card) + " has not grown back: " + std::to_string(to_mib(arena.mapped_bytes())) +
-                                                             " MiB of " + std::to_string(to_mib(arena.layout().round_down(room))));
-    ++counts.regrowths;
   }
 
   // In a world at peace a command gives each cache all that its reserve leaves, and a lease only borrows.
@@ -335,7 +323,8 @@ class simulation {
       const std::uint64_t size = devices_[card].size_bytes, kept_free = reserve * mib;
       const std::uint64_t allowed = layout.round_down(size > kept_free ? size - kept_free : 0);
       hold(memory.arena().mapped_bytes() == allowed, "a cache is not as large as its reserve allows");
-      hold(memory.cache().resident_count() == std::min(memory.slots().slots_in(allowed), memory.cache().experts().count()), "a slot is empty though an expert is out");
+      hold(memory.cache().resident_count() == std::min(memory.slots().slots_in(allowed), memory.cache().experts().count()), "a slot is empty though an expert is out: " + std::to_string(memory.cache().resident_count()) + " of " +
+               std::to_string(memory.cache().slots_usable()) + " usable, " + std::to_string(memory.slots().slots_in(allowed)) + " allowed");
       hold(reads_the_weights(memory), "a slot holds other bytes than the model's");
     }
   }
@@ -358,7 +347,9 @@ class simulation {
       if (!device) continue;
       hold(device->memory().consistent(), "the table, the cache and the mapped memory disagree on card " + std::to_string(card));
       hold(!device->fast_path() || device->memory().resident(), "the fast path is used though experts are out");
+      if (!ledger().options) continue;  // it has not run yet
       check_promises(card, *device);
+      check_regrowth(card, *device);
     }
     for (; events_seen_ < actors_->events.size(); ++events_seen_) check_event(actors_->events[events_seen_]);
     for (; replies_seen_ < actors_->replies.size(); ++replies_seen_) check_reply(actors_->replies[replies_seen_]);
@@ -373,20 +364,31 @@ class simulation {
   // What is lent and what is mapped fit into what there was when the first lease was given, and the reserve with it between two
   // operations; unless the answer said that it is short.
   void check_promises(std::uint32_t card, const actors::card& device) {
-    if (!ledger().options) return;  // it has not run yet
     const actors::ledger& book = ledger().options->book;
     const bool idle = ledger().operations.empty();
     if (idle && !book.knows_together({card})) disturbed_[card] = false;
     const std::uint64_t lent = lent_mib(card);
     if (lent == 0) return;
     together_[card] = *book.state(actors_->now(), 0).cards[card].together_mib;
-    regrows_to_[card] = together_[card];
+    lent_of_mib_[card] = std::max(lent_of_mib_[card], together_[card]);
     const std::uint32_t reserve = idle ? book.reserve_mib({card}) : 0;
     const double mapped = to_mib(device.memory().arena().mapped_bytes());
     if (mapped + static_cast<double>(lent + reserve) <= together_[card] + 1e-6) return;
     if (mapped == 0 || device.info().report.short_mib > 0) return;  // nothing more can be given
     throw finding("card " + std::to_string(card) + " maps " + std::to_string(mapped) + " MiB beside " + std::to_string(lent) + " lent and a reserve of " + std::to_string(reserve) +
                   ", and has " + std::to_string(together_[card]));
+  }
+
+  // Once the ledger is content after leases, all that was there when the first was given has come back, but for the reserve of now.
+  void check_regrowth(std::uint32_t card, const actors::card& device) {
+    const std::uint8_t regrows = ledger().regrowths[card].has_value();
+    if (std::exchange(regrew_[card], regrows) == 0 || regrows) return;
+    const auto& arena = device.memory().arena();
+    const double left = std::max(0.0, std::exchange(lent_of_mib_[card], 0) - ledger().options->book.reserve_mib({card}));
+    const std::uint64_t allowed = arena.layout().round_down(static_cast<std::uint64_t>(left * static_cast<double>(mib)));
+    hold(arena.mapped_bytes() >= allowed, "card " + std::to_string(card) + " has not grown back: " + std::to_string(to_mib(arena.mapped_bytes())) + " MiB of " +
+                                              std::to_string(to_mib(allowed)));
+    ++counts.regrowths;
   }
 
   void check_event(const bus::event_body& what) {
@@ -449,7 +451,8 @@ class simulation {
   neighbours neighbours_;
   std::vector<bool> disturbed_;         // [cards]: somebody took memory that he was not lent since it was counted
   std::vector<double> together_;        // [cards], as the ledger last knew it
-  std::map<std::uint32_t, double> regrows_to_;
+  std::vector<double> lent_of_mib_;     // [cards], the most that it was since the cache had last grown back
+  std::vector<std::uint8_t> regrew_;    // [cards], at the last message
   std::vector<std::uint32_t> size_percent_;
   std::uint64_t segment_bytes_ = 0;
   std::array<std::uint32_t, 6> chance_{};  // of a refusal, in percent
