@@ -27,6 +27,11 @@ std::uint32_t slots_full(const card_options& options, const kernels::slot_layout
   return std::clamp(room >= slots.bytes_of(n_experts) ? n_experts : slots.slots_in(room), 1u, n_experts);
 }
 
+result<std::unique_ptr<kernels::arena>> arena_of(const card_options& options, const kernels::segment_layout& layout, std::uint64_t card_bytes) {
+  if (options.make_arena) return options.make_arena(layout, card_bytes);
+  return kernels::host_arena::create({name_of(options.card), layout, card_bytes});
+}
+
 }  // namespace
 
 result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint> weights,
@@ -41,7 +46,7 @@ result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint
   const kernels::segment_layout layout{options.segment_bytes, slots.bytes_of(n_slots)};
   const std::uint64_t left_free = std::max(options.reserve_mib, options.min_free_mib) * mib;
   const std::uint64_t card_bytes = options.card_bytes > 0 ? options.card_bytes : layout.full_bytes + left_free;
-  auto arena = kernels::host_arena::create({name_of(options.card), layout, card_bytes});
+  auto arena = arena_of(options, layout, card_bytes);
   if (!arena) return fail(arena.error());
 
   card_memory memory(weights, std::move(*arena), {options.layer_begin, options.layer_end, n_slots});
@@ -191,6 +196,8 @@ result<void> card::begin(const resize_goal& goal) {
   resize_began_ = now_();
   goal_ = goal;
   rounds_ = 0;
+  mapped_before_bytes_ = memory_.arena().mapped_bytes();
+  failure_.reset();
   begin_towards(planned->keep_bytes);
   return {};
 }
@@ -225,7 +232,14 @@ bool card::resize_step() {
 
 // The device is asked again once the memory has moved: somebody else may have taken what was just freed, or the pages of a growth
 // cost more than they seemed to. Then the cache steps back further, a few times at most.
+// A growth that failed gives back what it took: the reserve of before holds on, and may not leave room for it.
 bool card::settled() {
+  if (failure_) return true;
+  if (!resize_->outcome() && memory_.arena().mapped_bytes() > mapped_before_bytes_) {
+    failure_ = resize_->outcome().error();
+    begin_towards(mapped_before_bytes_);
+    return false;
+  }
   if (!resize_->outcome() || rounds_ >= limits::resize_rounds_max) return true;
   const auto again = plan(goal_);
   if (!again || again->keep_bytes >= memory_.arena().mapped_bytes()) return true;
@@ -235,7 +249,7 @@ bool card::settled() {
 
 result<bus::card_report> card::end_resize() {
   EBB_ASSERT(resizing());
-  const result<void> outcome = resize_->outcome();
+  const result<void> outcome = failure_ ? fail(*failure_) : resize_->outcome();
   resize_.reset();
   took_ms_ = milliseconds_between(resize_began_, now_());
   EBB_DASSERT(memory_.consistent());
@@ -249,7 +263,7 @@ result<bus::card_report> card::end_resize() {
   if (!free_bytes) return fail(free_bytes.error());
   const std::uint64_t wanted = wanted_bytes(goal_), ceiling = ceiling_bytes(goal_), mapped = memory_.arena().mapped_bytes();
   short_bytes_ = std::max(wanted > *free_bytes ? wanted - *free_bytes : 0, mapped > ceiling ? mapped - ceiling : 0);
-  return report();
+  return report(*free_bytes);
 }
 
 result<bus::card_plan> card::foresee(const resize_goal& goal) const {
@@ -277,7 +291,7 @@ residency_change card::residency() const noexcept {
   return {options_.card, memory_.version(), memory_.cache().resident_count(), memory_.cache().experts().count()};
 }
 
-bus::card_report card::report() const {
+bus::card_report card::report(std::uint64_t free_bytes) const {
   bus::card_report said;
   said.device = options_.card.value;
   said.reserve_mib = reserve_mib_;
@@ -285,7 +299,7 @@ bus::card_report card::report() const {
   said.expert_slots_full = memory_.cache().slots_full();
   said.expert_cache_mib = to_mib(memory_.arena().mapped_bytes());
   said.expert_cache_full_mib = to_mib(memory_.arena().layout().full_bytes);
-  said.vram_free_mib = to_mib(memory_.arena().free_bytes().value_or(0));
+  said.vram_free_mib = to_mib(free_bytes);
   said.prompt_chunk = limits::prompt_chunk_rows;
   said.short_mib = to_mib(short_bytes_);
   said.took_ms = took_ms_;
@@ -298,9 +312,9 @@ cache_size card::size() const {
 
 stage_heat card::heat() const { return {options_.layer_begin, memory_.heat().heats()}; }
 
-bus::card_info card::info() const {
+bus::card_info card::info(std::uint64_t free_bytes) const {
   bus::card_info said;
-  said.report = report();
+  said.report = report(free_bytes);
   said.kind = "host";
   said.layer_begin = options_.layer_begin;
   said.layer_end = options_.layer_end;

@@ -10,11 +10,15 @@
 #include "actors/segment_floor.hpp"
 #include "actors/window_cost.hpp"
 #include "model/stage.hpp"
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
 namespace ebb::actors {
+
+// Takes the addresses of a cache on a device of `card_bytes`.
+using arena_factory = std::function<result<std::unique_ptr<kernels::arena>>(const kernels::segment_layout& layout, std::uint64_t card_bytes)>;
 
 struct card_options {
   card_id card;
@@ -29,6 +33,7 @@ struct card_options {
   bool elastic = true;
   std::shared_ptr<const std::vector<float>> heat_before;  // [layers of the model, experts], of an earlier run; null: none
   std::optional<resize_goal> held_goal;  // what an earlier daemon promised and this one keeps; none: the reserve of the start
+  arena_factory make_arena;              // of a device that is not this machine's memory; empty: a host arena
 
   resize_goal first_goal() const { return held_goal.value_or(resize_goal{.reserve_mib = reserve_mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}); }
 };
@@ -72,7 +77,8 @@ class card {
   bool first_stage() const noexcept { return options_.layer_begin == 0; }
   const card_options& options() const noexcept { return options_; }
   const card_memory& memory() const noexcept { return memory_; }
-  bus::card_info info() const;
+  bus::card_info info() const { return info(memory_.arena().free_bytes().value_or(0)); }
+  bus::card_info info(std::uint64_t free_bytes) const;  // with the device's free figure of just now
   cache_size size() const;   // without a question to the device
   stage_heat heat() const;
 
@@ -88,7 +94,7 @@ class card {
   void learn_cost(const window& what, const window_result& answer, time_point began);
   double ms_per_token(double hit_rate) const;
   result<void> pick_tokens(const window& what, const float* x, window_result& answer);
-  bus::card_report report() const;
+  bus::card_report report(std::uint64_t free_bytes) const;
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
@@ -109,6 +115,8 @@ class card {
   std::uint32_t reserve_mib_;                 // in force
   resize_goal goal_;                          // of the resize under way, or of the last
   std::uint32_t rounds_ = 0;                  // of it so far
+  std::uint64_t mapped_before_bytes_ = 0;     // when it began
+  std::optional<error> failure_;              // of it, while what it took is given back
   std::uint64_t short_bytes_ = 0;             // of the last resize
   double took_ms_ = 0;                        // of the last resize
   std::optional<std::uint64_t> fast_path_;    // the version it was built for

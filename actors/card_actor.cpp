@@ -139,7 +139,10 @@ card_actor::behavior_type card_behavior(card_pointer self, card_factory make, re
       },
       [self](info_atom) -> caf::result<bus::card_info> {
         if (!self->state.device) return not_loaded();
-        return self->state.device->info();
+        // The ledger counts on the free figure: none is better than a wrong one.
+        const auto free_bytes = self->state.device->memory().arena().free_bytes();
+        if (!free_bytes) return to_caf(free_bytes.error());
+        return self->state.device->info(*free_bytes);
       },
       [self](size_atom) -> caf::result<cache_size> {
         if (!self->state.device) return not_loaded();

@@ -11,7 +11,7 @@
 //   resize, resize_goal      card_report     refused, busy, short_of, out_of_memory, card_lost: nothing changed, or as the text says
 //   plan, resize_goal        card_plan       what a resize would come to; changes nothing
 //   adopt, version           -               a fast path was built for this version of the table
-//   info                     card_info
+//   info                     card_info       those of the device's free figure
 //   size                     cache_size      by its own books: the device is not asked
 //   heat                     stage_heat
 //

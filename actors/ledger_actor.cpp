@@ -4,7 +4,6 @@
 #include "config/limits.hpp"
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace ebb::actors {
 namespace {
@@ -99,7 +98,6 @@ void set_reserves(ledger_pointer self, const bus::vram& asked, const std::shared
   }
   command->answers_missing = targets->size();
   for (const reserve_target target : *targets) {
-    self->state.regrowths[target.card.value].reset();  // what is asked for now counts
     resize(
         self, target.card, goal_of(self, target.card, target.reserve_mib),
         [self, command, target](const bus::card_report& report) {
@@ -130,10 +128,12 @@ void regrow(ledger_pointer self, card_id card) {
         [self, card, goal](const bus::card_report& report) {
           auto& growing = self->state.regrowths[card.value];
           tell_resized(self, report, "lease_ended");
-          const double most = std::min(growing ? growing->cache_mib : 0, goal.ceiling_mib.value_or(report.expert_cache_full_mib));
-          // If there is room and it did not grow, no whole segment fits below the ceiling: it is as large as it may be.
+          const double before = growing ? growing->together_mib - report.reserve_mib : 0;
+          const double most = std::min(before, report.expert_cache_full_mib);
+          // If there is room and it did not grow, no whole segment fits: it is as large as it may be. While another lease bounds it,
+          // it goes on when that has ended.
           const double room = report.vram_free_mib - report.reserve_mib;
-          if (room >= most - report.expert_cache_mib) growing.reset();
+          if (!goal.ceiling_mib && room >= most - report.expert_cache_mib) growing.reset();
           set_tick(self);
           next(self);
         },
@@ -144,14 +144,19 @@ void regrow(ledger_pointer self, card_id card) {
   });
 }
 
+// An earlier one that waits for a neighbour, maybe the holder of a lease that is over, is not forgotten.
+void begin_regrowth(ledger_pointer self, card_id card) {
+  auto& growth = self->state.regrowths[card.value];
+  if (!growth) growth.emplace();
+  growth->together_mib = std::max(growth->together_mib, self->state.together_mib[card.value]);
+  regrow(self, card);
+}
+
 void retry_waiting(ledger_pointer self);
 
 void lease_over(ledger_pointer self, const ended_lease& ended) {
-  auto& state = self->state;
   tell(self, bus::lease_ended{ended.lease.info(now(self)), std::string(to_string(ended.cause))});
-  const std::uint32_t card = ended.lease.card.value;
-  state.regrowths[card] = ledger_state::regrowth{state.cache_before_mib[card], false};
-  regrow(self, ended.lease.card);
+  begin_regrowth(self, ended.lease.card);
 }
 
 // --- leases
@@ -193,11 +198,9 @@ void give(ledger_pointer self, const bus::lease& asked, const bus::request_id& i
   const held_lease given = book(self).grant(asked, id, mib, pid_began, now(self));
   if (auto written = write_down(self); !written) {
     static_cast<void>(book(self).end(given.id, lease_cause::released));
-    self->state.regrowths[given.card.value] = ledger_state::regrowth{self->state.cache_before_mib[given.card.value], false};
     refuse(promise, written.error());
-    return regrow(self, given.card);
+    return begin_regrowth(self, given.card);
   }
-  self->state.regrowths[given.card.value].reset();
   tell(self, bus::lease_granted{given.info(now(self))});
   lease_promise to = promise;
   to.deliver(bus::lease_report{{given.info(now(self))}, {card}, warning_of(asked, mib)});
@@ -270,8 +273,9 @@ void begin_acquire(ledger_pointer self, const bus::lease& asked, const bus::requ
   self->request(state.cards[card.value], limits::status_timeout, info_atom::value)
       .then(
           [=](const bus::card_info& info) {
-            book(self).note_together(card, info.report.expert_cache_mib + info.report.vram_free_mib);
-            self->state.cache_before_mib[card.value] = info.report.expert_cache_mib;
+            const double together = info.report.expert_cache_mib + info.report.vram_free_mib;
+            book(self).note_together(card, together);
+            self->state.together_mib[card.value] = together;
             ask_for_memory(self, asked, id, promise, until, pid_began);
           },
           [=](const caf::error& why) {
@@ -402,7 +406,7 @@ ledger_actor::behavior_type ledger_behavior(ledger_pointer self, std::vector<car
   EBB_ASSERT(options.book.n_cards() == cards.size());
   state.options.emplace(std::move(options));
   state.regrowths.resize(cards.size());
-  state.cache_before_mib.assign(cards.size(), std::numeric_limits<double>::infinity());  // unknown of leases from before a restart: all
+  for (const auto& card : state.options->book.state(now(self), 0).cards) state.together_mib.push_back(card.together_mib.value_or(0));
   state.cache_told_mib.assign(cards.size(), -1);
   state.cards = std::move(cards);
   set_tick(self);

@@ -57,13 +57,13 @@ struct ledger_state {
   };
   std::deque<waiting> waiting_for_room;
 
-  // Cards whose cache may grow back as its neighbours let go, and to which size.
+  // Cards whose cache may grow back as its neighbours let go: until cache and free memory together are what they were.
   struct regrowth {
-    double cache_mib = 0;    // when the first lease was given
-    bool under_way = false;  // an operation for it waits
+    double together_mib = 0;  // when the first lease was given
+    bool under_way = false;   // an operation for it waits
   };
   std::vector<std::optional<regrowth>> regrowths;  // [cards]
-  std::vector<double> cache_before_mib;            // [cards], when the leases now held began
+  std::vector<double> together_mib;                // [cards], when the leases now held began
   std::vector<double> cache_told_mib;              // [cards], in the newest `resized` event
   std::uint64_t revision_written = 0;              // of the ledger, as it is on disk
   bool tick_set = false;

@@ -1,6 +1,7 @@
 // Leases through the gateway, with real cards: what a client sees, what the cards hold, what is written down.
 #include "config/limits.hpp"
 #include "support/cast.hpp"
+#include "support/failing_arena.hpp"
 
 namespace ebb::actors {
 namespace {
@@ -30,6 +31,20 @@ bus::lease about(const std::string& action, std::optional<std::uint64_t> id = {}
 
 // The demo model's cache takes some 24 MiB; this card has that and nothing more, so each MiB lent is one that the cache gives back.
 const test::cast_options one_card{.first_layers = {0}};
+
+// A card of 24 MiB that others use too, and that can fail. Not loaded yet.
+test::cast_options one_card_on(test::shared_device& device) {
+  device.size_bytes = 24u << 20;
+  test::cast_options options = one_card;
+  options.load = false;
+  options.shape_card = [&device](card_options& of) {
+    of.card_bytes = device.size_bytes;
+    of.make_arena = [&device](const kernels::segment_layout& layout, std::uint64_t) -> result<std::unique_ptr<kernels::arena>> {
+      return std::make_unique<test::failing_arena>(layout, &device);
+    };
+  };
+  return options;
+}
 
 template <class Body>
 const Body* answer(const cast& actors, const bus::client_id& client, std::uint64_t id) {
@@ -217,6 +232,51 @@ TEST_CASE("a reserve that is set while memory is lent leaves the lease alone") {
   actors.run();
   CHECK(card(actors).expert_cache_mib <= full - 8);
   CHECK(card(actors).expert_cache_mib > full - 10);
+}
+
+TEST_CASE("the cache grows back to what the reserve of now leaves, though the memory is let go only long after a command") {
+  test::shared_device device;
+  cast actors(one_card_on(device));
+  REQUIRE(actors.ask<bus::card_info>(actors.cards[0], load_atom::value));
+  send(actors, ada, 1, bus::vram{12, {}});
+  actors.run();
+  const auto lease = granted(actors, 2, acquire(8)).leases[0].lease_id;
+  device.others_bytes = 8u << 20;
+  send(actors, ada, 3, bus::vram{2, {}});
+  actors.run();
+  send(actors, ada, 4, about("release", lease));
+  actors.run();
+  actors.pass(5s);
+  CHECK(card(actors).expert_cache_mib <= 14);
+  device.others_bytes = 0;
+  actors.pass(2s);
+  CHECK(card(actors).expert_cache_mib > 21);
+}
+
+TEST_CASE("no lease is promised on a free figure that could not be read") {
+  test::shared_device device;
+  cast actors(one_card_on(device));
+  REQUIRE(actors.ask<bus::card_info>(actors.cards[0], load_atom::value));
+  device.refuses = [](test::operation kind) { return kind == test::operation::read_free; };
+  const auto info = actors.ask<bus::card_info>(actors.cards[0], info_atom::value);
+  REQUIRE_FALSE(info);
+  CHECK_THAT(info.error().text, Catch::Contains("free"));
+  send(actors, ada, 1, acquire(4));
+  actors.run();
+  CHECK(answer<bus::lease_report>(actors, ada, 1) == nullptr);
+  device.refuses = nullptr;
+}
+
+TEST_CASE("a command whose growth fails half-way keeps the reserve that it says it keeps") {
+  test::shared_device device;
+  cast actors(one_card_on(device));
+  REQUIRE(actors.ask<bus::card_info>(actors.cards[0], load_atom::value));
+  REQUIRE(actors.ask<bus::vram_report>(actors.ledger, vram_atom::value, bus::vram{8, {}}));
+  device.refuses = [](test::operation kind) { return kind == test::operation::copy_in; };
+  REQUIRE_FALSE(actors.ask<bus::vram_report>(actors.ledger, vram_atom::value, bus::vram{2, {}}));
+  device.refuses = nullptr;
+  CHECK(card(actors).reserve_mib == 8);
+  CHECK(card(actors).vram_free_mib >= 8);
 }
 
 TEST_CASE("after a restart the leases that were written down hold, and the cache keeps below them") {

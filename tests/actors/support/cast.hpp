@@ -1,4 +1,5 @@
-// tests/actors/support/cast.hpp: all actors of a daemon around real cards with the demo model, on CAF's testing scheduler.
+// tests/actors/support/cast.hpp: all actors of a daemon around real cards, with the demo model or a given one, on CAF's testing
+// scheduler.
 //
 // Everything runs on the test's thread, one message of one actor at a time, in the order of arrival or in one drawn from a seed.
 // Time stands still but for what the test says, and no timeout ever fires: what is not answered is a finding.
@@ -25,6 +26,9 @@ struct cast_options {
   bool load = true;
   std::uint32_t card_mib = 0;  // of each card; 0: what its cache needs
   std::optional<bus::ledger_state> restored;
+  const demo_model* model = nullptr;                // null: the demo model
+  std::vector<std::uint32_t> reserves_mib;          // of the start, one a card; empty: 0
+  std::function<void(card_options&)> shape_card;    // has the last word on what a card is made of; empty: nothing to say
   std::chrono::milliseconds tick{0};  // that pass with each look at the clock; 5 make a step of a resize four units long
 };
 
@@ -40,7 +44,7 @@ class cast {
   explicit cast(const cast_options& options = {}) : options_(options) {
     residency = system_.spawn(residency_behavior, event_sink([this](bus::event_body what) { events.push_back(std::move(what)); }));
     for (std::uint32_t number = 0; number < options.first_layers.size(); ++number) spawn_card(number);
-    ledger_options keeper{actors::ledger(std::vector<std::uint32_t>(cards.size(), 0)), clock(), [this] { return unix_ms; },
+    ledger_options keeper{actors::ledger(reserves()), clock(), [this] { return unix_ms; },
                           [this](const bus::ledger_state& state) { return keep(state); },
                           [this](std::uint32_t pid) { return processes.contains(pid) ? std::optional(processes.at(pid)) : std::nullopt; },
                           [this](bus::event_body what) { events.push_back(std::move(what)); }};
@@ -49,7 +53,7 @@ class cast {
     scheduler = system_.spawn(scheduler_behavior, cards, scheduler_options{options.places, options.repeat_max, clock()});
     gateway_options door;
     door.about.version = "test";
-    door.orders = std::make_shared<const order_maker>(demo().vocabulary, sampling_settings{}, context);
+    door.orders = std::make_shared<const order_maker>(model().vocabulary, sampling_settings{}, context);
     door.sink = [this](const bus::client_id& to, const bus::reply& what, bool text) { replies.push_back({to, what, text}); };
     door.measure = [](bus::status_report report) {
       report.uptime_s = 12;
@@ -89,9 +93,11 @@ class cast {
     auto& jobs = coordinator().jobs;
     if (random_ && !jobs.empty()) std::swap(jobs.front(), jobs[(*random_)() % jobs.size()]);
     const auto next = jobs.empty() ? nullptr : jobs.front();
+    if (next && before_message) tell_of(*next);
     const bool ran = coordinator().try_run_once();
     // The coordinator puts an actor that has more to do back in front, so a card that repeats would run on before anybody else.
     if (jobs.size() > 1 && jobs.front() == next) std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
+    if (ran && after_message) after_message();
     return ran;
   }
 
@@ -142,12 +148,22 @@ class cast {
 
   // --- time. A delayed message comes when its time has come, and not before.
   void pass(std::chrono::nanoseconds time) {
+    pass_amid_work(time);
+    run();
+  }
+  // Without anybody's having worked meanwhile.
+  void pass_amid_work(std::chrono::nanoseconds time) {
     now_ += time;
     unix_ms += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
     coordinator().advance_time(time);
-    run();
   }
   time_point now() const { return now_; }
+
+  // --- what an actor keeps. Pre: it has not ended.
+  template <class State, class Handle>
+  static State& state_of(const Handle& whom) {
+    return dynamic_cast<typename Handle::template stateful_pointer<State>>(caf::actor_cast<caf::abstract_actor*>(whom))->state;
+  }
 
   caf::scoped_actor& self() { return self_; }
   caf::actor_system& system() { return system_; }
@@ -168,8 +184,21 @@ class cast {
 
   caf::scheduler::test_coordinator& coordinator() { return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler()); }
 
+  // Actors are named by the order in which they were spawned.
+  void tell_of(caf::resumable& next) {
+    auto* const whose = dynamic_cast<caf::scheduled_actor*>(&next);
+    auto* const what = whose ? whose->mailbox().peek() : nullptr;
+    if (what) before_message(whose->id(), what->content());
+  }
+
+  const demo_model& model() const { return options_.model ? *options_.model : demo(); }
+
+  std::vector<std::uint32_t> reserves() const {
+    return options_.reserves_mib.empty() ? std::vector<std::uint32_t>(options_.first_layers.size(), 0) : options_.reserves_mib;
+  }
+
   void spawn_card(std::uint32_t number) {
-    card_options of = whole_card();
+    card_options of = whole_card(model());
     of.card = {number};
     of.layer_begin = options_.first_layers[number];
     if (number + 1 < options_.first_layers.size()) of.layer_end = options_.first_layers[number + 1];
@@ -177,7 +206,9 @@ class cast {
     of.context = context;
     of.elastic = options_.elastic;
     of.card_bytes = std::uint64_t{options_.card_mib} << 20;
-    card_factory make = [this, of] { return card::make(demo().weights, demo().vocabulary, of, fastest_ops(), one_thread(), clock()); };
+    of.reserve_mib = reserves()[number];
+    if (options_.shape_card) options_.shape_card(of);
+    card_factory make = [this, of] { return card::make(model().weights, model().vocabulary, of, fastest_ops(), one_thread(), clock()); };
     cards.push_back(system_.spawn(card_behavior, std::move(make), residency));
   }
 
@@ -202,6 +233,8 @@ class cast {
   ledger_actor ledger;
   scheduler_actor scheduler;
   gateway_actor gateway;
+  std::function<void(caf::actor_id, const caf::type_erased_tuple&)> before_message;  // that is about to be handled
+  std::function<void()> after_message;
   std::vector<said> replies;
   std::vector<bus::event_body> events;
   std::optional<bus::ledger_state> kept;  // as last written down

@@ -40,8 +40,8 @@ inline kernels::cpu::worker_pool& one_thread() {
 inline const kernels::cpu::ops& fastest_ops() { return kernels::cpu::ops_for(kernels::cpu::available().back()); }
 
 // A card with every layer, as large as its cache of 24 MiB, in segments that slots lie across.
-inline card_options whole_card() {
-  return {.card = {0}, .layer_begin = 0, .layer_end = demo().weights->dims().n_layers, .n_sessions = 4, .context = 256,
+inline card_options whole_card(const demo_model& model = demo()) {
+  return {.card = {0}, .layer_begin = 0, .layer_end = model.weights->dims().n_layers, .n_sessions = 4, .context = 256,
           .segment_bytes = 256 << 10, .card_bytes = 0, .reserve_mib = 0, .elastic = true};
 }
 
@@ -65,25 +65,22 @@ struct greedy_answer {
   std::vector<std::vector<expert_id>> picked;  // [positions]: the experts of all layers
 };
 
-// The answer by the plain forward pass, a row at a time, with every expert in the store. Computed once a prompt and length.
-inline const greedy_answer& expected_answer(std::string_view prompt, std::uint32_t n_tokens) {
-  static std::map<std::pair<std::string, std::uint32_t>, greedy_answer> known;
-  const auto [found, fresh] = known.try_emplace({std::string(prompt), n_tokens});
-  greedy_answer& answer = found->second;
-  if (!fresh) return answer;
-  const auto& weights = demo().weights;
-  const model::shape& dims = weights->dims();
-  auto stage = model::stage::make(weights, {0, dims.n_layers, 1, 256}, fastest_ops(), one_thread());
+// The answer by the plain forward pass, a row at a time, with every expert in the store.
+inline greedy_answer plain_answer(const demo_model& model, std::string_view prompt, std::uint32_t n_tokens) {
+  greedy_answer answer;
+  const auto& weights = model.weights;
+  const ebb::model::shape& dims = weights->dims();
+  auto stage = ebb::model::stage::make(weights, {0, dims.n_layers, 1, 256}, fastest_ops(), one_thread());
   REQUIRE(stage);
-  const model::expert_table store(weights->experts(), 0, dims.n_layers);
-  std::vector<token_id> ids = demo().vocabulary->encode_prompt(prompt);
+  const ebb::model::expert_table store(weights->experts(), 0, dims.n_layers);
+  std::vector<token_id> ids = model.vocabulary->encode_prompt(prompt);
   const std::size_t n_prompt = ids.size();
-  model::logits_hash hash;
+  ebb::model::logits_hash hash;
   std::vector<float> x(dims.d_model);
   std::vector<float> logits(dims.n_vocab);
   const std::array<std::uint32_t, 1> only_row{0};
   for (std::uint32_t position = 0; answer.tokens.size() < n_tokens; ++position) {
-    const std::array<model::window_row, 1> rows{{{0, position}}};
+    const std::array<ebb::model::window_row, 1> rows{{{0, position}}};
     (*stage)->embed({&ids[position], 1}, x.data());
     (*stage)->run(rows, store, x.data());
     auto& picked = answer.picked.emplace_back();
@@ -98,6 +95,14 @@ inline const greedy_answer& expected_answer(std::string_view prompt, std::uint32
   }
   answer.logits_hash = hash.hex();
   return answer;
+}
+
+// The same of the demo model, computed once a prompt and length.
+inline const greedy_answer& expected_answer(std::string_view prompt, std::uint32_t n_tokens) {
+  static std::map<std::pair<std::string, std::uint32_t>, greedy_answer> known;
+  const auto [found, fresh] = known.try_emplace({std::string(prompt), n_tokens});
+  if (fresh) found->second = plain_answer(demo(), prompt, n_tokens);
+  return found->second;
 }
 
 inline std::set<expert_id> residents_of(const card_memory& memory) {

@@ -1,4 +1,5 @@
-// tests/actors/support/failing_arena.hpp: an arena in plain memory that refuses the operations a test chooses.
+// tests/actors/support/failing_arena.hpp: an arena in plain memory that refuses the operations a test chooses, by itself or on a
+// device that it shares with others.
 //
 // What is not mapped holds rubbish, so that a read or a copy that comes too early or too late shows.
 #pragma once
@@ -6,17 +7,36 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
 
 namespace ebb::actors::test {
 
-enum class operation : std::uint8_t { map, unmap, remap, copy_in, copy_within };
+enum class operation : std::uint8_t { map, unmap, remap, copy_in, copy_within, read_free };
+
+class failing_arena;
+
+// A device of a simulation. It outlives the arena on it.
+struct shared_device {
+  std::uint64_t size_bytes = 0;
+  std::uint64_t others_bytes = 0;                      // taken by other programs
+  std::function<bool(operation)> refuses;              // asked at each operation; empty: never
+  const failing_arena* cache = nullptr;                // while there is one
+
+  std::uint64_t free_bytes() const;
+};
 
 class failing_arena final : public kernels::arena {
  public:
-  explicit failing_arena(kernels::segment_layout layout) : arena(layout), bytes_(layout.full_bytes, rubbish) {}
+  explicit failing_arena(kernels::segment_layout layout, shared_device* device = nullptr)
+      : arena(layout), device_(device), bytes_(layout.full_bytes, rubbish) {
+    if (device_) device_->cache = this;
+  }
+  ~failing_arena() override {
+    if (device_) device_->cache = nullptr;
+  }
 
   // From now on the operation number `at` of this kind, counted from 0, fails; and those after it too if `ever_after`.
   void fail_at(operation kind, std::size_t at, bool ever_after = false) {
@@ -31,7 +51,11 @@ class failing_arena final : public kernels::arena {
   std::size_t releases() const noexcept { return releases_; }
 
   std::byte* base() const noexcept override { return bytes_.data(); }
-  result<std::uint64_t> free_bytes() const override { return layout().full_bytes - held_bytes(); }
+  result<std::uint64_t> free_bytes() const override {
+    if (!device_) return layout().full_bytes - held_bytes();
+    if (device_->refuses && device_->refuses(operation::read_free)) return fail(errc::card_lost, "the device does not say what is free");
+    return device_->free_bytes();
+  }
 
  private:
   static constexpr std::byte rubbish{0xA5};
@@ -44,6 +68,7 @@ class failing_arena final : public kernels::arena {
   history& of(operation kind) { return histories_[static_cast<std::size_t>(kind)]; }
 
   result<void> attempt(operation kind, const char* name) {
+    if (device_ && device_->refuses && device_->refuses(kind)) return fail(errc::card_lost, std::string("the device refused to ") + name);
     history& so_far = of(kind);
     const std::size_t number = so_far.count++;
     if (!so_far.fails_at || number < *so_far.fails_at) return {};
@@ -56,6 +81,7 @@ class failing_arena final : public kernels::arena {
 
   result<void> do_map(kernels::segment_index segment) override {
     if (auto allowed = attempt(operation::map, "map"); !allowed) return allowed;
+    if (device_ && device_->free_bytes() < layout().size_of(segment)) return fail(errc::out_of_memory, "the device has too little free to map");
     spoil(segment);
     return {};
   }
@@ -86,10 +112,16 @@ class failing_arena final : public kernels::arena {
     return {};
   }
 
+  shared_device* device_;
   mutable std::vector<std::byte> bytes_;  // base() is const and its bytes are not, as in every arena
   std::map<kernels::segment_index, std::vector<std::byte>> kept_;
-  std::array<history, 5> histories_;
+  std::array<history, 6> histories_;
   std::size_t releases_ = 0;
 };
+
+inline std::uint64_t shared_device::free_bytes() const {
+  const std::uint64_t used = others_bytes + (cache ? cache->held_bytes() : 0);
+  return size_bytes - std::min(size_bytes, used);
+}
 
 }  // namespace ebb::actors::test
