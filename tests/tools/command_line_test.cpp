@@ -515,7 +515,11 @@ TEST_CASE("ebb bench measures a tiny run") {
 }
 
 TEST_CASE("in the middle of an answer ebb vram takes a card's segments out of the daemon's memory, and brings them back") {
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr double tolerance_mib = 3;  // it keeps what is freed for a while, of every message
+#else
   constexpr double tolerance_mib = 0.5;  // keys and values of tokens that come meanwhile, and what the kernel counts late
+#endif
   running_ebbd daemon;
   child_process answer(daemon.asking({"generate", "-p", "In the beginning", "-n", "2000", "--temperature", "0", "--ignore-eos"}));
   REQUIRE(comes_true([&] { return !answer.out().empty() || !answer.running(); }));
