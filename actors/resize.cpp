@@ -69,11 +69,9 @@ void resize::roll_back_unmap(kernels::segment_index failed, error why) {
 }
 
 void resize::release_one() {
-  if (segment_ == segments_keep_) {
-    phase_ = phase::done;
-    return;
-  }
+  if (segment_ == segments_keep_) return plan_fills();  // of slots that an earlier failure left empty; mostly there are none
   memory_.release(--segment_);
+  released_ = true;
 }
 
 void resize::map_one() {
@@ -115,7 +113,7 @@ void resize::fill_one() {
   const cache_fill next = fills_.front();
   fills_.pop_front();
   if (auto filled = memory_.fill(next); !filled) {
-    if (outcome_) outcome_ = filled;  // what failed first says more
+    if (outcome_ && !released_) outcome_ = filled;  // what failed first says more, and a shrink has done what it was for
     phase_ = phase::done;
   }
 }

@@ -1,6 +1,7 @@
 // actors/resize.hpp: one change of a cache's size, as a transaction in steps that fit between windows.
 //
 //   shrink   evict the coldest, compact -> slots no longer usable -> unmap every segment beyond the keep -> release them
+//            -> fill what an earlier failure left empty
 //   grow     map the segments up to the keep -> slots usable -> fill them, hottest first
 //
 // A step ends at a time that the caller names, and the memory is consistent between any two steps. Whatever fails is rolled back:
@@ -53,6 +54,7 @@ class resize {
   shrink_plan leaving_;
   std::size_t moves_done_ = 0;
   kernels::segment_index segment_;  // the next to release (downwards) or to map (upwards)
+  bool released_ = false;             // the shrink has given back what it was asked for, or some of it
   std::deque<cache_fill> fills_;
   result<void> outcome_;
 };
