@@ -258,9 +258,9 @@ result<bus::card_report> card::end_resize() {
                                           std::to_string(memory_.cache().slots_usable()) + " expert slots and keeps its reserve of " +
                                           std::to_string(reserve_mib_) + " MiB");
   }
-  reserve_mib_ = goal_.reserve_mib;
   const auto free_bytes = memory_.arena().free_bytes();
-  if (!free_bytes) return fail(free_bytes.error());
+  if (!free_bytes) return fail(free_bytes.error());  // the size may have changed; the ledger brings it back to what it holds
+  reserve_mib_ = goal_.reserve_mib;
   const std::uint64_t wanted = wanted_bytes(goal_), ceiling = ceiling_bytes(goal_), mapped = memory_.arena().mapped_bytes();
   short_bytes_ = std::max(wanted > *free_bytes ? wanted - *free_bytes : 0, mapped > ceiling ? mapped - ceiling : 0);
   return report(*free_bytes);

@@ -65,6 +65,8 @@ void tell_resized(ledger_pointer self, const bus::card_report& report, const cha
   if (report.short_mib > 0) tell(self, bus::short_of{report.device, report.short_mib});
 }
 
+void bring_back(ledger_pointer self, card_id card, const error& why);
+
 // --- vram
 
 struct vram_command {
@@ -106,7 +108,8 @@ void set_reserves(ledger_pointer self, const bus::vram& asked, const std::shared
           tell_resized(self, report, "command");
           if (--command->answers_missing == 0) finish(self, *command);
         },
-        [self, command](error why) {
+        [self, command, target](error why) {
+          bring_back(self, target.card, why);
           command->failure = std::move(why);
           if (--command->answers_missing == 0) finish(self, *command);
         });
@@ -150,6 +153,12 @@ void begin_regrowth(ledger_pointer self, card_id card) {
   if (!growth) growth.emplace();
   growth->together_mib = std::max(growth->together_mib, self->state.together_mib[card.value]);
   regrow(self, card);
+}
+
+// A resize that failed in the middle may have left a card at a size that nobody asked for.
+void bring_back(ledger_pointer self, card_id card, const error& why) {
+  const bool nothing_changed = why.code == errc::short_of || why.code == errc::refused || why.code == errc::busy || why.code == errc::not_loaded;
+  if (!nothing_changed) begin_regrowth(self, card);
 }
 
 void retry_waiting(ledger_pointer self);
@@ -220,11 +229,16 @@ void judge(ledger_pointer self, const bus::lease& asked, const bus::request_id& 
   const card_id card{report.device};
   const error why{errc::short_of, "device " + std::to_string(card.value) + " freed only " + std::to_string(mib) +
                                       " MiB, another program took the rest meanwhile; nothing is lent, try again"};
-  const auto undone = [=](const auto&) {
+  const auto undone = [=] {
     no_room(self, asked, id, promise, until, why);
     next(self);
   };
-  resize(self, card, goal_of(self, card, book(self).reserve_mib(card)), undone, undone);
+  resize(
+      self, card, goal_of(self, card, book(self).reserve_mib(card)), [=](const bus::card_report&) { undone(); },
+      [=](const error& failed) {
+        bring_back(self, card, failed);
+        undone();
+      });
 }
 
 void ask_for_memory(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until,
@@ -245,6 +259,7 @@ void ask_for_memory(ledger_pointer self, const bus::lease& asked, const bus::req
   resize(
       self, card, goal, [=](const bus::card_report& report) { judge(self, asked, id, promise, until, pid_began, mib, report); },
       [=](error why) {
+        bring_back(self, card, why);
         no_room(self, asked, id, promise, until, std::move(why));
         next(self);
       });
@@ -395,7 +410,10 @@ void take_yield(ledger_pointer self, card_id card, double ceiling_mib) {
           tell_resized(self, report, "pressure");
           next(self);
         },
-        [self](const error&) { next(self); });  // the watcher looks again
+        [self, card](const error& why) {
+          bring_back(self, card, why);
+          next(self);
+        });
   });
 }
 

@@ -279,6 +279,24 @@ TEST_CASE("a command whose growth fails half-way keeps the reserve that it says 
   CHECK(card(actors).vram_free_mib >= 8);
 }
 
+TEST_CASE("a card whose size changed before its device fell silent is brought back to what the ledger holds") {
+  const bool grows = GENERATE(false, true);
+  test::shared_device device;
+  cast actors(one_card_on(device));
+  REQUIRE(actors.ask<bus::card_info>(actors.cards[0], load_atom::value));
+  REQUIRE(actors.ask<bus::vram_report>(actors.ledger, vram_atom::value, bus::vram{8, {}}));
+  const auto before = card(actors);
+  int n_read = 0;
+  device.refuses = [&](test::operation kind) { return kind == test::operation::read_free && n_read++ > 0; };  // the plan still has its figure
+  const auto refused = actors.ask<bus::vram_report>(actors.ledger, vram_atom::value, bus::vram{grows ? 2u : 12u, {}});
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().text, Catch::Contains("free"));
+  device.refuses = nullptr;
+  actors.pass(2s);
+  CHECK(card(actors).reserve_mib == before.reserve_mib);
+  CHECK(card(actors).expert_cache_mib == before.expert_cache_mib);
+}
+
 TEST_CASE("after a restart the leases that were written down hold, and the cache keeps below them") {
   std::optional<bus::ledger_state> kept;
   {
