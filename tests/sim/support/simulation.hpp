@@ -301,8 +301,11 @@ class simulation {
     for (shared_device& device : devices_) device.refuses = nullptr;
     actors_->disk_is_full = false;
     actors_->run();
-    for (int s = 0; s < 65; ++s) actors_->pass(1s);  // the longest lease, and the longest wait
-    hold(ledger().options->book.leases().empty(), "a lease outlived its time");
+    for (int s = 0; s < 95; ++s) {  // the longest wait, and then the longest lease
+      actors_->pass(1s);
+      for (const auto& lease : ledger().options->book.leases()) hold(lease.ends + 1s > actors_->now(), "a lease outlived its time");
+    }
+    hold(ledger().options->book.leases().empty(), "a lease is held that nobody asked to be so long");
     neighbours_.everybody_gives();
     for (int s = 0; s < 3; ++s) actors_->pass(1s);
     book_.check_all_answered();
@@ -365,7 +368,8 @@ class simulation {
   // operations; unless the answer said that it is short.
   void check_promises(std::uint32_t card, const actors::card& device) {
     const actors::ledger& book = ledger().options->book;
-    const bool idle = ledger().operations.empty();
+    // A card whose device fell silent in the middle of a command, which was answered with that error, is brought back once it speaks.
+    const bool idle = ledger().operations.empty() && !ledger().regrowths[card];
     if (idle && !book.knows_together({card})) disturbed_[card] = false;
     const std::uint64_t lent = lent_mib(card);
     if (lent == 0) return;
