@@ -31,8 +31,9 @@ bytes content_of(const zmq::message_t& part) {
 daemon_link::daemon_link(zmq::socket_type kind, std::string address)
     : address_(std::move(address)), socket_(context_, kind), monitor_(context_, socket_, connection_events) {
   socket_.set(zmq::sockopt::linger, static_cast<int>(limits::stop_linger.count()));
-  // A new connection would be a new client to the daemon, and what was sent to the old one lost without a word.
-  socket_.set(zmq::sockopt::reconnect_ivl, -1);
+  // A new connection would be a new client to the daemon, and what was sent to the old one lost without a word. "Never" (-1) will
+  // not do: ZeroMQ then throws away what has arrived and is not read yet when the connection ends.
+  socket_.set(zmq::sockopt::reconnect_ivl, static_cast<int>(limits::reconnect_interval.count()));
 }
 
 result<void> daemon_link::connect(milliseconds timeout, const std::optional<curve_client_keys>& keys) {

@@ -65,6 +65,7 @@ inline constexpr std::size_t backlog_max = 1u << 14;        // unsent replies to
 inline constexpr std::size_t backlog_total_max = 1u << 17;  // unsent replies to all clients together
 inline constexpr std::chrono::milliseconds resend_interval{2};         // ZeroMQ does not say when a full client has room again
 inline constexpr std::chrono::milliseconds stop_linger{500};           // for replies on their way when the daemon stops
+inline constexpr std::chrono::milliseconds reconnect_interval{86'400'000};  // a client never connects again by itself: long after it gave up
 inline constexpr std::chrono::milliseconds heartbeat_interval{5'000};  // on tcp, where a peer may vanish without a word
 inline constexpr std::chrono::milliseconds heartbeat_timeout{30'000};
 
