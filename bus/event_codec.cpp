@@ -4,9 +4,8 @@
 #include "bus/event_fields.hpp"
 #include "bus/field_reader.hpp"
 #include "bus/field_writer.hpp"
-#include "config/limits.hpp"
-#include "config/utf8.hpp"
 #include "bus/wire.hpp"
+#include "config/utf8.hpp"
 
 namespace ebb::bus {
 
@@ -34,15 +33,11 @@ bytes encode_event(const event& what) {
 }
 
 result<event> decode_event(bytes_view frame) {
-  if (frame.size() > limits::message_bytes_max) return fail(errc::too_large, "event: the frame has " + std::to_string(frame.size()) + " bytes");
-  const auto parsed = wire::parse(frame);
-  if (!parsed) return fail(parsed.error().code, "event: " + parsed.error().text);
-  const auto* fields = std::get_if<wire::map>(&parsed->root.held);
-  if (fields == nullptr) return fail(errc::malformed, "event: the frame must be a map, not " + describe(parsed->root));
-  if (parsed->trailing_bytes != 0) return fail(errc::malformed, "event: " + trailing_text(parsed->trailing_bytes));
+  const auto parsed = parse_map(frame, "event");
+  if (!parsed) return fail(parsed.error());
   event out;
   std::string name;
-  field_reader reader("event", *fields);
+  field_reader reader("event", std::get<wire::map>(parsed->root.held));
   read_version(reader);
   reader.read("event", name);
   reader.read("sequence", out.sequence);

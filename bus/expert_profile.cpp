@@ -25,12 +25,10 @@ bytes encode_profile(const expert_profile& what) {
 }
 
 result<expert_profile> decode_profile(bytes_view frame) {
-  const auto parsed = wire::parse(frame);
-  if (!parsed) return fail(parsed.error().code, "profile: " + parsed.error().text);
-  const auto* fields = std::get_if<wire::map>(&parsed->root.held);
-  if (fields == nullptr || parsed->trailing_bytes != 0) return fail(errc::malformed, "profile: the file must be one msgpack map");
+  const auto parsed = parse_map(frame, "profile");
+  if (!parsed) return fail(parsed.error());
   expert_profile out;
-  field_reader reader("profile", *fields);
+  field_reader reader("profile", std::get<wire::map>(parsed->root.held));
   read_version(reader);
   reader.read_all(out);
   if (reader.wrong()) return fail(*reader.wrong());

@@ -1,6 +1,6 @@
 #include "bus/field_reader.hpp"
-#include "config/utf8.hpp"
 #include "config/nearest.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 
 namespace ebb::bus {

@@ -39,12 +39,10 @@ bytes encode_state(const ledger_state& what) {
 }
 
 result<ledger_state> decode_state(bytes_view frame) {
-  const auto parsed = wire::parse(frame);
-  if (!parsed) return fail(parsed.error().code, "state: " + parsed.error().text);
-  const auto* fields = std::get_if<wire::map>(&parsed->root.held);
-  if (fields == nullptr || parsed->trailing_bytes != 0) return fail(errc::malformed, "state: the file must be one msgpack map");
+  const auto parsed = parse_map(frame, "state");
+  if (!parsed) return fail(parsed.error());
   ledger_state out;
-  field_reader reader("state", *fields);
+  field_reader reader("state", std::get<wire::map>(parsed->root.held));
   read_version(reader);
   reader.read_all(out);
   if (reader.wrong()) return fail(*reader.wrong());

@@ -1,6 +1,6 @@
 #include "bus/outbox.hpp"
-#include "config/limits.hpp"
 #include "config/assert.hpp"
+#include "config/limits.hpp"
 #include <string>
 #include <utility>
 

@@ -5,9 +5,8 @@
 #include "bus/field_reader.hpp"
 #include "bus/field_writer.hpp"
 #include "bus/text_form.hpp"
-#include "config/utf8.hpp"
 #include "bus/wire.hpp"
-#include "config/limits.hpp"
+#include "config/utf8.hpp"
 #include <string>
 #include <utility>
 
@@ -65,14 +64,9 @@ bytes encode_reply(const reply& answer, bool text) {
 }
 
 result<reply> decode_reply(bytes_view frame) {
-  if (frame.size() > limits::message_bytes_max)
-    return fail(errc::too_large, "reply: the frame has " + std::to_string(frame.size()) + " bytes");
-  const auto parsed = wire::parse(frame);
-  if (!parsed) return fail(parsed.error().code, "reply: " + parsed.error().text);
-  const auto* fields = std::get_if<wire::map>(&parsed->root.held);
-  if (fields == nullptr) return fail(errc::malformed, "reply: the frame must be a map, not " + describe(parsed->root));
-  if (parsed->trailing_bytes != 0) return fail(errc::malformed, "reply: " + trailing_text(parsed->trailing_bytes));
-  return read_reply(*fields);
+  const auto parsed = parse_map(frame, "reply");
+  if (!parsed) return fail(parsed.error());
+  return read_reply(std::get<wire::map>(parsed->root.held));
 }
 
 }  // namespace ebb::bus

@@ -5,11 +5,11 @@
 #include "bus/field_reader.hpp"
 #include "bus/field_writer.hpp"
 #include "bus/text_form.hpp"
-#include "config/utf8.hpp"
 #include "bus/wire.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include "config/nearest.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <array>
 #include <string>

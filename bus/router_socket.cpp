@@ -1,6 +1,5 @@
 #include "bus/router_socket.hpp"
 #include "bus/binder.hpp"
-#include "bus/thread_signals.hpp"
 #include "bus/client_table.hpp"
 #include "bus/codec.hpp"
 #include "bus/connection_monitor.hpp"

@@ -1,9 +1,9 @@
 #include "bus/text_form.hpp"
 #include "bus/field_value.hpp"
 #include "bus/fields.hpp"
-#include "config/utf8.hpp"
 #include "config/assert.hpp"
 #include "config/nearest.hpp"
+#include "config/utf8.hpp"
 #include <algorithm>
 #include <array>
 #include <charconv>
