@@ -205,8 +205,12 @@ result<void> card::begin(const resize_goal& goal) {
 result<resize_plan> card::plan(const resize_goal& goal) const {
   const auto free_bytes = memory_.arena().free_bytes();
   if (!free_bytes) return fail(free_bytes.error());
+  return plan(goal, *free_bytes);
+}
+
+resize_plan card::plan(const resize_goal& goal, std::uint64_t free_bytes) const {
   resize_inputs inputs{.mapped_bytes = memory_.arena().mapped_bytes(),
-                       .free_bytes = *free_bytes,
+                       .free_bytes = free_bytes,
                        .wanted_free_bytes = wanted_bytes(goal),
                        .floor_bytes = 0,
                        .ceiling_bytes = ceiling_bytes(goal)};
@@ -215,7 +219,7 @@ result<resize_plan> card::plan(const resize_goal& goal) const {
   // What is there may stay below this mark, which no command asks for; but nothing is added below it.
   inputs.wanted_free_bytes = std::max(inputs.wanted_free_bytes, options_.min_free_mib * mib);
   inputs.floor_bytes = inputs.mapped_bytes;
-  return resize_plan{plan_resize(memory_.arena().layout(), inputs).keep_bytes, planned.short_bytes};
+  return {plan_resize(memory_.arena().layout(), inputs).keep_bytes, planned.short_bytes};
 }
 
 void card::begin_towards(std::uint64_t keep_bytes) {
@@ -247,7 +251,7 @@ bool card::settled() {
   return false;
 }
 
-result<bus::card_report> card::end_resize() {
+result<resize_outcome> card::end_resize() {
   EBB_ASSERT(resizing());
   const result<void> outcome = failure_ ? fail(*failure_) : resize_->outcome();
   resize_.reset();
@@ -263,7 +267,7 @@ result<bus::card_report> card::end_resize() {
   reserve_mib_ = goal_.reserve_mib;
   const std::uint64_t wanted = wanted_bytes(goal_), ceiling = ceiling_bytes(goal_), mapped = memory_.arena().mapped_bytes();
   short_bytes_ = std::max(wanted > *free_bytes ? wanted - *free_bytes : 0, mapped > ceiling ? mapped - ceiling : 0);
-  return report(*free_bytes);
+  return resize_outcome{report(*free_bytes), plan(goal_, *free_bytes).keep_bytes > mapped};
 }
 
 result<bus::card_plan> card::foresee(const resize_goal& goal) const {

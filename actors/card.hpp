@@ -63,7 +63,7 @@ class card {
   result<void> begin_resize(const resize_goal& goal);
   bool resizing() const noexcept { return resize_.has_value(); }
   bool resize_step();
-  result<bus::card_report> end_resize();
+  result<resize_outcome> end_resize();
 
   // What a goal would come to, by what was asked for lately; changes nothing. Errors: those of the device's free figure.
   result<bus::card_plan> foresee(const resize_goal& goal) const;
@@ -88,6 +88,7 @@ class card {
 
   result<void> begin(const resize_goal& goal);
   result<resize_plan> plan(const resize_goal& goal) const;
+  resize_plan plan(const resize_goal& goal, std::uint64_t free_bytes) const;
   void begin_towards(std::uint64_t keep_bytes);
   bool settled();
   void count_picks(const window& what, window_result& answer);

@@ -41,15 +41,15 @@ void run_window(card_pointer self) {
 // The end of a resize: exactly one of the two promises waits for it.
 void finish_resize(card_pointer self) {
   card_state& state = self->state;
-  auto report = state.device->end_resize();
+  auto outcome = state.device->end_resize();
   tell_residency(self);
   if (auto promise = std::exchange(state.resizing, std::nullopt)) {
-    if (report) promise->deliver(*report);
-    else promise->deliver(to_caf(report.error()));
+    if (outcome) promise->deliver(*outcome);
+    else promise->deliver(to_caf(outcome.error()));
   }
   if (auto promise = std::exchange(state.loading, std::nullopt)) {
-    if (report) promise->deliver(state.device->info());
-    else promise->deliver(to_caf(report.error()));
+    if (outcome) promise->deliver(state.device->info());
+    else promise->deliver(to_caf(outcome.error()));
   }
 }
 
@@ -118,11 +118,11 @@ card_actor::behavior_type card_behavior(card_pointer self, card_factory make, re
       [self](halt_atom) {
         if (self->state.running) self->state.running->halted = true;
       },
-      [self](resize_atom, const resize_goal& goal) -> caf::result<bus::card_report> {
+      [self](resize_atom, const resize_goal& goal) -> caf::result<resize_outcome> {
         card_state& state = self->state;
         if (!state.device) return not_loaded();
         if (auto begun = state.device->begin_resize(goal); !begun) return to_caf(begun.error());
-        state.resizing = self->make_response_promise<bus::card_report>();
+        state.resizing = self->make_response_promise<resize_outcome>();
         auto promise = *state.resizing;
         step_resize(self);
         return promise;

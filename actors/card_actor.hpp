@@ -8,7 +8,7 @@
 //   run, window              window_result   unknown_session; card_lost. Of the last window, where the card repeats; for each one
 //                                            before it the sender gets `ran, window_result`
 //   halt                     -               a run that repeats ends with the window under way
-//   resize, resize_goal      card_report     refused, busy, short_of, out_of_memory, card_lost: nothing changed, or as the text says
+//   resize, resize_goal      resize_outcome  refused, busy, short_of, out_of_memory, card_lost: nothing changed, or as the text says
 //   plan, resize_goal        card_plan       what a resize would come to; changes nothing
 //   adopt, version           -               a fast path was built for this version of the table
 //   info                     card_info       those of the device's free figure
@@ -51,7 +51,7 @@ struct card_state {
   std::optional<run> running;
 
   // The resize under way, if any; exactly one of the promises is set.
-  std::optional<caf::typed_response_promise<bus::card_report>> resizing;
+  std::optional<caf::typed_response_promise<resize_outcome>> resizing;
   std::optional<caf::typed_response_promise<bus::card_info>> loading;
 };
 

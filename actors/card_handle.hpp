@@ -12,7 +12,7 @@ using card_actor = caf::typed_actor<
     caf::replies_to<run_atom, window>::with<window_result>,
     caf::reacts_to<next_atom>,
     caf::reacts_to<halt_atom>,
-    caf::replies_to<resize_atom, resize_goal>::with<bus::card_report>,
+    caf::replies_to<resize_atom, resize_goal>::with<resize_outcome>,
     caf::reacts_to<step_atom>,
     caf::replies_to<plan_atom, resize_goal>::with<bus::card_plan>,
     caf::reacts_to<adopt_atom, std::uint64_t>,

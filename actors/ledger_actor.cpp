@@ -56,7 +56,7 @@ resize_goal goal_of(ledger_pointer self, card_id card, std::uint32_t reserve_mib
 template <class Done, class Failed>
 void resize(ledger_pointer self, card_id card, const resize_goal& goal, Done done, Failed failed) {
   self->request(self->state.cards[card.value], limits::resize_timeout, resize_atom::value, goal)
-      .then([done](const bus::card_report& report) { done(report); }, [failed](const caf::error& why) { failed(from_caf(why)); });
+      .then([done](const resize_outcome& outcome) { done(outcome); }, [failed](const caf::error& why) { failed(from_caf(why)); });
 }
 
 void tell_resized(ledger_pointer self, const bus::card_report& report, const char* cause) {
@@ -102,10 +102,10 @@ void set_reserves(ledger_pointer self, const bus::vram& asked, const std::shared
   for (const reserve_target target : *targets) {
     resize(
         self, target.card, goal_of(self, target.card, target.reserve_mib),
-        [self, command, target](const bus::card_report& report) {
+        [self, command, target](const resize_outcome& outcome) {
           book(self).set(target);
-          command->report.cards.push_back(report);
-          tell_resized(self, report, "command");
+          command->report.cards.push_back(outcome.report);
+          tell_resized(self, outcome.report, "command");
           if (--command->answers_missing == 0) finish(self, *command);
         },
         [self, command, target](error why) {
@@ -128,15 +128,16 @@ void regrow(ledger_pointer self, card_id card) {
     const auto goal = goal_of(self, card, book(self).reserve_mib(card));
     resize(
         self, card, goal,
-        [self, card, goal](const bus::card_report& report) {
+        [self, card, goal](const resize_outcome& outcome) {
+          const bus::card_report& report = outcome.report;
           auto& growing = self->state.regrowths[card.value];
           tell_resized(self, report, "lease_ended");
           const double before = growing ? growing->together_mib - report.reserve_mib : 0;
           const double most = std::min(before, report.expert_cache_full_mib);
-          // If there is room and it did not grow, no whole segment fits: it is as large as it may be. While another lease bounds it,
-          // it goes on when that has ended.
+          // It ends when all is there again and no whole segment more fits. While another lease bounds it, it goes on when that has
+          // ended.
           const double room = report.vram_free_mib - report.reserve_mib;
-          if (!goal.ceiling_mib && room >= most - report.expert_cache_mib) growing.reset();
+          if (!goal.ceiling_mib && !outcome.could_grow && room >= most - report.expert_cache_mib) growing.reset();
           set_tick(self);
           next(self);
         },
@@ -234,7 +235,7 @@ void judge(ledger_pointer self, const bus::lease& asked, const bus::request_id& 
     next(self);
   };
   resize(
-      self, card, goal_of(self, card, book(self).reserve_mib(card)), [=](const bus::card_report&) { undone(); },
+      self, card, goal_of(self, card, book(self).reserve_mib(card)), [=](const resize_outcome&) { undone(); },
       [=](const error& failed) {
         bring_back(self, card, failed);
         undone();
@@ -257,7 +258,7 @@ void ask_for_memory(ledger_pointer self, const bus::lease& asked, const bus::req
   const resize_goal goal{
       .reserve_mib = reserve, .extra_mib = mib, .extra_min_mib = least, .ceiling_mib = book(self).ceiling_mib(card, reserve, mib)};
   resize(
-      self, card, goal, [=](const bus::card_report& report) { judge(self, asked, id, promise, until, pid_began, mib, report); },
+      self, card, goal, [=](const resize_outcome& outcome) { judge(self, asked, id, promise, until, pid_began, mib, outcome.report); },
       [=](error why) {
         bring_back(self, card, why);
         no_room(self, asked, id, promise, until, std::move(why));
@@ -406,8 +407,8 @@ void take_yield(ledger_pointer self, card_id card, double ceiling_mib) {
     book(self).yield(card, ceiling_mib < 0 ? std::nullopt : std::optional(ceiling_mib));
     resize(
         self, card, goal_of(self, card, book(self).reserve_mib(card)),
-        [self](const bus::card_report& report) {
-          tell_resized(self, report, "pressure");
+        [self](const resize_outcome& outcome) {
+          tell_resized(self, outcome.report, "pressure");
           next(self);
         },
         [self, card](const error& why) {

@@ -68,6 +68,12 @@ struct resize_goal {
   std::optional<double> ceiling_mib;  // the most that the cache may map
 };
 
+// What a resize came to. Both are of one reading of the device's free figure.
+struct resize_outcome {
+  bus::card_report report;
+  bool could_grow = false;  // whole segments more would fit by now: somebody let go while it went on
+};
+
 // What a card may map and does, by its own books.
 struct cache_size {
   std::uint32_t reserve_mib = 0;

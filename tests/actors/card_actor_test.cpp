@@ -61,7 +61,7 @@ TEST_CASE("before it is loaded a card says that it is not, and takes what needs 
   const card_actor card = actors.cards[0];
   check_error(actors.ask<bus::card_info>(card, info_atom::value), errc::not_loaded, "device");
   check_error(actors.ask<window_result>(card, run_atom::value, first_window(1)), errc::not_loaded, "device");
-  check_error(actors.ask<bus::card_report>(card, resize_atom::value, reserve_of(5)), errc::not_loaded, "device");
+  check_error(actors.ask<resize_outcome>(card, resize_atom::value, reserve_of(5)), errc::not_loaded, "device");
   check_error(actors.ask<picked_token>(card, cancel_atom::value, session_id{1}), errc::not_loaded, "device");
   actors.self()->send(card, close_atom::value, session_id{1}, std::uint32_t{0});
   actors.self()->send(card, adopt_atom::value, std::uint64_t{1});
@@ -87,10 +87,10 @@ TEST_CASE("a card that was loaded is resident, and gets its fast path from the r
   CHECK(info().resident);
   CHECK(info().fast_path);
   CHECK(info().kind == "host");
-  CHECK(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, reserve_of(5))->reserve_mib == 5);
+  CHECK(actors.ask<resize_outcome>(actors.cards[0], resize_atom::value, reserve_of(5))->report.reserve_mib == 5);
   CHECK_FALSE(info().resident);
   CHECK_FALSE(info().fast_path);
-  CHECK(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, reserve_of(0))->short_mib == 0);
+  CHECK(actors.ask<resize_outcome>(actors.cards[0], resize_atom::value, reserve_of(0))->report.short_mib == 0);
   CHECK(info().resident);
   CHECK(info().fast_path);
 }
@@ -152,10 +152,10 @@ TEST_CASE("a resize in steps lets the windows of a run through, and both give wh
   auto resize = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, reserve_of(24));
   int with_all = 0;
   actors.run();
-  const auto report = actors.receive<bus::card_report>(std::move(resize));
+  const auto report = actors.receive<resize_outcome>(std::move(resize));
   const auto last = actors.receive<window_result>(std::move(run));
   REQUIRE(report);
-  CHECK(report->expert_slots == 0);
+  CHECK(report->report.expert_slots == 0);
   REQUIRE(last);
   CHECK(last->picked[0].logits_hash == test::expected_answer(prompt, 40).logits_hash);
   const auto told = take_told(actors);
@@ -172,15 +172,15 @@ TEST_CASE("a resize while another is under way is refused, and the first is carr
   auto first = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, reserve_of(24));
   auto second = actors.self()->request(actors.cards[0], caf::infinite, resize_atom::value, reserve_of(3));
   actors.run();
-  check_error(actors.receive<bus::card_report>(std::move(second)), errc::busy, "card 0");
-  const auto report = actors.receive<bus::card_report>(std::move(first));
+  check_error(actors.receive<resize_outcome>(std::move(second)), errc::busy, "card 0");
+  const auto report = actors.receive<resize_outcome>(std::move(first));
   REQUIRE(report);
-  CHECK(report->reserve_mib == 24);
+  CHECK(report->report.reserve_mib == 24);
 }
 
 TEST_CASE("a card that is not elastic refuses a resize by the name of the setting") {
   cast actors({.elastic = false});
-  check_error(actors.ask<bus::card_report>(actors.cards[0], resize_atom::value, reserve_of(5)), errc::refused, "vram_elastic");
+  check_error(actors.ask<resize_outcome>(actors.cards[0], resize_atom::value, reserve_of(5)), errc::refused, "vram_elastic");
 }
 
 TEST_CASE("a session that has ended cannot be cancelled") {
@@ -219,7 +219,7 @@ TEST_CASE("a card that ends in the middle of a resize or of its load tells so to
   for (int messages = 0; messages < 2; ++messages) others.run_once();
   others.end(others.cards[0]);
   others.run();
-  check_error(others.receive<bus::card_report>(std::move(resizing)), errc::card_lost, "card");
+  check_error(others.receive<resize_outcome>(std::move(resizing)), errc::card_lost, "card");
   check_error(others.ask<bus::card_info>(others.cards[0], info_atom::value), errc::card_lost, "ended");
 }
 

@@ -1,6 +1,7 @@
 #include "actors/card.hpp"
 #include "config/limits.hpp"
 #include "support/demo.hpp"
+#include "support/failing_arena.hpp"
 #include <functional>
 #include <random>
 
@@ -263,9 +264,25 @@ TEST_CASE("a card that is being resized says that it is busy, and goes on with t
   CHECK_THAT(second.error().text, Catch::Contains("card 0"));
   while (!device->resize_step()) {
   }
-  const auto report = device->end_resize();
-  REQUIRE(report);
-  CHECK(report->reserve_mib == 5);
+  const auto outcome = device->end_resize();
+  REQUIRE(outcome);
+  CHECK(outcome->report.reserve_mib == 5);
+}
+
+TEST_CASE("a resize says whether more would fit by its end, since somebody may let go while it goes on") {
+  test::shared_device shared{.size_bytes = 40u << 20, .others_bytes = 30u << 20, .refuses = {}};
+  card_options options = test::whole_card();
+  options.make_arena = [&](const kernels::segment_layout& layout, std::uint64_t) { return std::make_unique<test::failing_arena>(layout, &shared); };
+  auto device = filled_card(options);
+  REQUIRE(device->begin_resize(reserve_of(2)));
+  shared.others_bytes = 10u << 20;
+  while (!device->resize_step()) {
+  }
+  CHECK(device->end_resize()->could_grow);
+  REQUIRE(device->begin_resize(reserve_of(2)));
+  while (!device->resize_step()) {
+  }
+  CHECK_FALSE(device->end_resize()->could_grow);
 }
 
 TEST_CASE("a report says what is free and what is missing") {
