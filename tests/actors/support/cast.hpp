@@ -7,11 +7,10 @@
 #include "actors/card_actor.hpp"
 #include "actors/gateway_actor.hpp"
 #include "actors/ledger_actor.hpp"
+#include "actors/one_thread.hpp"
 #include "actors/residency_actor.hpp"
 #include "actors/scheduler_actor.hpp"
 #include "demo.hpp"
-#include <caf/scheduler/test_coordinator.hpp>
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <random>
@@ -41,38 +40,8 @@ struct said {
 
 class cast {
  public:
-  explicit cast(const cast_options& options = {}) : options_(options) {
-    residency = system_.spawn(residency_behavior, event_sink([this](bus::event_body what) { events.push_back(std::move(what)); }));
-    for (std::uint32_t number = 0; number < options.first_layers.size(); ++number) spawn_card(number);
-    ledger_options keeper{actors::ledger(reserves()), clock(), [this] { return unix_ms; },
-                          [this](const bus::ledger_state& state) { return keep(state); },
-                          [this](std::uint32_t pid) { return processes.contains(pid) ? std::optional(processes.at(pid)) : std::nullopt; },
-                          [this](bus::event_body what) { events.push_back(std::move(what)); }};
-    if (options.restored) REQUIRE(keeper.book.restore(*options.restored, now_, unix_ms));
-    ledger = system_.spawn(ledger_behavior, cards, std::move(keeper));
-    scheduler = system_.spawn(scheduler_behavior, cards, scheduler_options{options.places, options.repeat_max, clock()});
-    gateway_options door;
-    door.about.version = "test";
-    door.orders = std::make_shared<const order_maker>(model().vocabulary, sampling_settings{}, context);
-    door.sink = [this](const bus::client_id& to, const bus::reply& what, bool text) { replies.push_back({to, what, text}); };
-    door.measure = [](bus::status_report report) {
-      report.uptime_s = 12;
-      return report;
-    };
-    door.events = [this] { return bus::subscribed{{"ipc:///events"}, events.size()}; };
-    gateway = system_.spawn(gateway_behavior, scheduler, ledger, cards, std::move(door));
-    if (options.load) load_cards();
-  }
-
-  // A handle that outlives the system hangs it; so does an actor that does not end.
-  ~cast() {
-    end(gateway);
-    end(scheduler);
-    end(ledger);
-    for (card_actor& each : cards) end(each);
-    end(residency);
-    run();
-  }
+  explicit cast(const cast_options& options = {});
+  ~cast();  // ends them all: a handle that outlives the system hangs it, and so does an actor that does not end
   cast(const cast&) = delete;
   cast& operator=(const cast&) = delete;
 
@@ -83,39 +52,15 @@ class cast {
   }
 
   // --- as a client
-  void send(const bus::client_id& client, bus::request what) { caf::anon_send(gateway, frame_atom::value, client, std::move(what)); }
-  void leave(const bus::client_id& client) { caf::anon_send(gateway, gone_atom::value, client); }
+  void send(const bus::client_id& client, bus::request what);
+  void leave(const bus::client_id& client);
 
   // --- running
   void draw_jobs_from(unsigned seed) { random_.emplace(seed); }
 
-  bool run_once() {
-    auto& jobs = coordinator().jobs;
-    if (random_ && !jobs.empty()) std::swap(jobs.front(), jobs[(*random_)() % jobs.size()]);
-    const auto next = jobs.empty() ? nullptr : jobs.front();
-    if (next && before_message) tell_of(*next);
-    const bool ran = coordinator().try_run_once();
-    // The coordinator puts an actor that has more to do back in front, so a card that repeats would run on before anybody else.
-    if (jobs.size() > 1 && jobs.front() == next) std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
-    if (ran && after_message) after_message();
-    return ran;
-  }
-
-  // Until nobody has anything to do; a bound catches actors that keep each other busy for ever.
-  void run() {
-    for (int jobs = 0; jobs < jobs_max; ++jobs) {
-      if (!run_once()) return;
-    }
-    FAIL("the actors do not come to rest");
-  }
-
-  void run_until(const std::function<bool()>& reached) {
-    for (int jobs = 0; jobs < jobs_max; ++jobs) {
-      if (reached()) return;
-      if (!run_once()) FAIL("the actors came to rest before it was reached");
-    }
-    FAIL("the actors do not come to rest");
-  }
+  bool run_once();
+  void run();  // until nobody has anything to do; a bound catches actors that keep each other busy for ever
+  void run_until(const std::function<bool()>& reached);
 
   // Messages of this actor alone.
   template <class Handle>
@@ -147,16 +92,8 @@ class cast {
   }
 
   // --- time. A delayed message comes when its time has come, and not before.
-  void pass(std::chrono::nanoseconds time) {
-    pass_amid_work(time);
-    run();
-  }
-  // Without anybody's having worked meanwhile.
-  void pass_amid_work(std::chrono::nanoseconds time) {
-    now_ += time;
-    unix_ms += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
-    coordinator().advance_time(time);
-  }
+  void pass(std::chrono::nanoseconds time);
+  void pass_amid_work(std::chrono::nanoseconds time);  // without anybody's having worked meanwhile
   time_point now() const { return now_; }
 
   // --- what an actor keeps. Pre: it has not ended.
@@ -169,62 +106,29 @@ class cast {
   caf::actor_system& system() { return system_; }
 
  private:
-  result<void> keep(const bus::ledger_state& state) {
-    if (disk_is_full) return fail(errc::file_unwritable, "the disk is full");
-    kept = state;
-    return {};
-  }
-
   static constexpr int jobs_max = 200'000;
 
   static caf::actor_system_config& config_for_tests(caf::actor_system_config& config) {
-    config.set("scheduler.policy", caf::atom("testing"));
+    actors::one_thread::configure(config);
     return config;
   }
 
   caf::scheduler::test_coordinator& coordinator() { return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler()); }
-
-  // Actors are named by the order in which they were spawned.
-  void tell_of(caf::resumable& next) {
-    auto* const whose = dynamic_cast<caf::scheduled_actor*>(&next);
-    auto* const what = whose ? whose->mailbox().peek() : nullptr;
-    if (what) before_message(whose->id(), what->content());
-  }
-
+  void tell_of(caf::resumable& next);
   const demo_model& model() const { return options_.model ? *options_.model : demo(); }
-
-  std::vector<std::uint32_t> reserves() const {
-    return options_.reserves_mib.empty() ? std::vector<std::uint32_t>(options_.first_layers.size(), 0) : options_.reserves_mib;
-  }
-
-  void spawn_card(std::uint32_t number) {
-    card_options of = whole_card(model());
-    of.card = {number};
-    of.layer_begin = options_.first_layers[number];
-    if (number + 1 < options_.first_layers.size()) of.layer_end = options_.first_layers[number + 1];
-    of.n_sessions = options_.places;
-    of.context = context;
-    of.elastic = options_.elastic;
-    of.card_bytes = std::uint64_t{options_.card_mib} << 20;
-    of.reserve_mib = reserves()[number];
-    if (options_.shape_card) options_.shape_card(of);
-    card_factory make = [this, of] { return card::make(model().weights, model().vocabulary, of, fastest_ops(), one_thread(), clock()); };
-    cards.push_back(system_.spawn(card_behavior, std::move(make), residency));
-  }
-
-  void load_cards() {
-    for (const card_actor& each : cards) {
-      const auto loaded = ask<bus::card_info>(each, load_atom::value);
-      REQUIRE(loaded);
-      REQUIRE(loaded->resident);
-    }
-  }
+  std::vector<std::uint32_t> reserves() const;
+  void spawn_card(std::uint32_t number);
+  void spawn_ledger();
+  void spawn_gateway();
+  void load_cards();
+  result<void> keep(const bus::ledger_state& state);
 
   cast_options options_;
   time_point now_{std::chrono::hours(1)};
   std::optional<std::mt19937> random_;
   caf::actor_system_config config_;
   caf::actor_system system_{config_for_tests(config_)};
+  actors::one_thread turns_{system_};
   caf::scoped_actor self_{system_};
 
  public:
