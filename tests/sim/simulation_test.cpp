@@ -84,10 +84,9 @@ void run_share(std::uint32_t share) {
   CHECK(all.answers >= n_mine);
 }
 
-// Run by hand (sim_test "[simulation]") until what it finds is mended: docs/RELIABILITY.md names the seeds.
 #define EBB_SHARE(number)                                                                                                            \
   TEST_CASE("share " #number " of the seeds: every promise holds, whatever fails, whoever takes memory, in any order of messages", \
-            "[.simulation]") {                                                                                                       \
+            "[simulation]") {                                                                                                       \
     run_share(number);                                                                                                               \
   }
 EBB_SHARE(0)
