@@ -173,7 +173,7 @@ std::optional<std::vector<std::string>> endpoints::read(const written_value& val
   auto list = each_of<std::string>(value, [](const written_value& one) {
     return is_auto(one) ? one.text() : read_beginning(one, {"ipc://", "tcp://"});
   });
-  return list && list->empty() ? std::nullopt : list;
+  return list && list->empty() && !may_be_none ? std::nullopt : list;
 }
 
 std::string endpoints::write(const std::vector<std::string>& value) const {

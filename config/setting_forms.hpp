@@ -92,7 +92,10 @@ struct reserves {
 };
 
 struct endpoints {
-  std::string allowed() const { return R"("auto", or a list of it and of endpoints that begin with ipc:// or tcp://)"; }
+  bool may_be_none = false;
+  std::string allowed() const {
+    return std::string(R"("auto", or a list of it and of endpoints that begin with ipc:// or tcp://)") + (may_be_none ? ", or [] for none" : "");
+  }
   std::optional<std::vector<std::string>> read(const written_value& value) const;
   std::string write(const std::vector<std::string>& value) const;
 };

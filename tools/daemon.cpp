@@ -4,10 +4,12 @@
 #include "bus/curve_keys.hpp"
 #include "bus/endpoint.hpp"
 #include "config/limits.hpp"
+#include "tools/journal_state.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/version.hpp"
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 namespace ebb::tools {
@@ -50,9 +52,11 @@ result<std::optional<curve_server_keys>> keys_of(const bus_settings& from) {
 
 void report_journal(const error& why) { std::fprintf(stderr, "ebbd: the journal ends here: %s\n", why.text.c_str()); }
 
-result<std::unique_ptr<bus::journal_writer>> open_journal(const settings& from) {
+result<std::unique_ptr<bus::journal_writer>> open_journal(const settings& from, const std::optional<bus::ledger_state>& before) {
   if (from.journal.empty()) return std::unique_ptr<bus::journal_writer>();
-  auto options = bus::journal_from_now(version, {{"settings", to_toml(from)}});
+  std::map<std::string, std::string> about{{"settings", to_toml(from)}};
+  if (before) add_state(about, *before);
+  auto options = bus::journal_from_now(version, std::move(about));
   options.on_error = report_journal;
   auto opened = bus::journal_writer::open(from.journal, std::move(options));
   if (!opened) return fail(opened.error().code, "setting `journal`: " + opened.error().text);
@@ -78,7 +82,9 @@ result<void> daemon::open_doors(const settings& from) {
   auto state = state_file::open(state_folder(from, endpoints));
   if (!state) return fail(state.error());
   state_ = std::move(*state);
-  auto journal = open_journal(from);
+  if (auto before = state_->read()) state_before_ = std::move(*before);
+  else state_damaged_ = before.error();
+  auto journal = open_journal(from, state_before_);
   if (!journal) return fail(journal.error());
   journal_ = std::move(*journal);
   return {};
@@ -93,8 +99,7 @@ result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
                            .on_gone = [self](const bus::client_id& who) { self->client_left(who); },
                            .has_room = [self] { return self->has_room(); }});
   engine_options wired = options;
-  if (auto before = started->state_->read()) wired.state.before = std::move(*before);
-  else started->state_damaged_ = before.error();
+  wired.state.before = started->state_before_;
   wired.profile_folder = started->state_->folder();
   wired.state.write_down = [self](const bus::ledger_state& what) { return self->state_->write(what); };
   wired.tell = [self](bus::event_body what) { self->events_->tell(std::move(what)); };

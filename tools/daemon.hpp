@@ -47,7 +47,8 @@ class daemon {
 
   std::string model_;
   std::unique_ptr<state_file> state_;
-  std::optional<error> state_damaged_;
+  std::optional<bus::ledger_state> state_before_;  // that an earlier daemon kept; none: nothing, or
+  std::optional<error> state_damaged_;             // it could not be read
   std::unique_ptr<event_publisher> events_;       // outlives the engine, which tells it what happens
   std::unique_ptr<bus::journal_writer> journal_;  // none: no journal is kept
   std::unique_ptr<bus::router_socket> socket_;

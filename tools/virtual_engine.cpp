@@ -1,11 +1,24 @@
 #include "tools/virtual_engine.hpp"
 #include "bus/codec.hpp"
+#include "tools/journal_state.hpp"
 #include <algorithm>
+#include <map>
 
 namespace ebb::tools {
 namespace {
 
-constexpr std::uint64_t began_with_the_system = 1;
+// Every process lives, and those that kept leases name are those that they meant.
+actors::process_watch everybody_lives(const std::optional<bus::ledger_state>& kept) {
+  constexpr std::uint64_t began_with_the_system = 1;
+  std::map<std::uint32_t, std::uint64_t> began;
+  if (kept) {
+    for (const bus::lease_state& each : kept->leases) began[each.pid] = each.pid_began;
+  }
+  return [began = std::move(began)](std::uint32_t pid) {
+    const auto known = began.find(pid);
+    return known == began.end() ? began_with_the_system : known->second;
+  };
+}
 
 settings for_replay(settings from) {
   const settings defaults;
@@ -37,27 +50,30 @@ target_factory in_virtual_time(std::string model, std::string forced_isa) {
   return [model = std::move(model), isa = std::move(forced_isa)](const bus::journal_header& run, frame_sink sink) -> result<std::unique_ptr<replay_target>> {
     auto from = settings_in(run, model);
     if (!from) return fail(from.error());
+    auto kept = state_in(run.about);
+    if (!kept) return fail(kept.error());
     const auto started = std::chrono::duration_cast<std::chrono::milliseconds>(run.started);
-    auto engine = virtual_engine::start(std::move(*from), isa, static_cast<std::uint64_t>(started.count()), std::move(sink));
+    auto engine = virtual_engine::start(std::move(*from), isa, static_cast<std::uint64_t>(started.count()), std::move(sink), *std::move(kept));
     if (!engine) return fail(engine.error());
     return std::unique_ptr<replay_target>(std::move(*engine));
   };
 }
 
 result<std::unique_ptr<virtual_engine>> virtual_engine::start(settings from, const std::string& forced_isa, std::uint64_t started_unix_ms,
-                                                              frame_sink sink) {
+                                                              frame_sink sink, std::optional<bus::ledger_state> kept) {
   std::unique_ptr<virtual_engine> started(new virtual_engine(std::move(sink)));
   virtual_engine* self = started.get();
   engine_options options;
   options.from = for_replay(std::move(from));
   options.forced_isa = forced_isa;
+  options.world.processes = everybody_lives(kept);
+  options.state.before = std::move(kept);
   options.world.one_thread = true;
   // Not from zero, which some code may take for "never".
   options.world.now = [self] { return actors::time_point(std::chrono::hours(1)) + self->now_; };
   options.world.unix_ms = [self, started_unix_ms] {
     return started_unix_ms + static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(self->now_).count());
   };
-  options.world.processes = [](std::uint32_t) { return began_with_the_system; };
   options.tell = [self](const bus::event_body&) { ++self->n_events_; };
   options.events = [self] { return bus::subscribed{{}, self->n_events_}; };
   auto engine = engine::start(options, [self](const bus::client_id& to, const bus::reply& what, bool text) { self->send(to, what, text); });

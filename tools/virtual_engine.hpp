@@ -18,8 +18,9 @@ inline constexpr std::pair<const char*, const char*> made_in_virtual_time{"time"
 class virtual_engine final : public replay_target {
  public:
   // Every card of `from` becomes a host card. What is about other programs, files and access is left at its default: bus, http, journal,
-  // state_dir, profile, auto_yield. Every process that a lease names is alive. Errors: those of engine::start.
-  static result<std::unique_ptr<virtual_engine>> start(settings from, const std::string& forced_isa, std::uint64_t started_unix_ms, frame_sink sink);
+  // state_dir, profile, auto_yield. Every process that a lease names is alive. `kept`: what an earlier engine left. Errors: those of engine::start.
+  static result<std::unique_ptr<virtual_engine>> start(settings from, const std::string& forced_isa, std::uint64_t started_unix_ms, frame_sink sink,
+                                                      std::optional<bus::ledger_state> kept = {});
 
   // A frame that is no request is answered at once. What was asked before a reply is finished first, unless an answer is under way, so
   // that whoever waits for a reply, and no longer, finds the engine in the same state each time. Commands in a row meet each other.
@@ -49,7 +50,7 @@ class virtual_engine final : public replay_target {
 };
 
 // A virtual engine for each run of a journal, with the settings in its header. `model`: empty for the one that they name.
-// Errors, beside those of start(): missing_key (no model), those of apply_toml.
+// Errors, beside those of start(): missing_key (no model), those of apply_toml and state_in.
 target_factory in_virtual_time(std::string model, std::string forced_isa);
 
 }  // namespace ebb::tools

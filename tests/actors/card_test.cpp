@@ -285,6 +285,24 @@ TEST_CASE("a resize says whether more would fit by its end, since somebody may l
   CHECK_FALSE(device->end_resize()->could_grow);
 }
 
+TEST_CASE("no window asks the device what is free, with the cache whole or half of it out") {
+  test::shared_device shared{.size_bytes = 40u << 20, .others_bytes = 0, .refuses = {}};
+  card_options options = test::whole_card();
+  options.make_arena = [&](const kernels::segment_layout& layout, std::uint64_t) { return std::make_unique<test::failing_arena>(layout, &shared); };
+  auto device = filled_card(options);
+  int readings = 0;
+  shared.refuses = [&](test::operation kind) {
+    readings += kind == test::operation::read_free;
+    return false;
+  };
+  check_expected(play(*device));
+  CHECK(readings == 0);
+  set_reserve(*device, 30);
+  CHECK(std::exchange(readings, 0) > 0);
+  check_expected(play(*device, [&] { device->adapt(); }));
+  CHECK(readings == 0);
+}
+
 TEST_CASE("a report says what is free and what is missing") {
   auto device = filled_card();
   const auto report_at = [&](std::uint32_t reserve_mib) {

@@ -47,6 +47,7 @@ settings any_settings() {
   all.state_dir = *any_text();
   all.journal = *any_text();
   all.bus = {{"auto", "ipc://" + *any_text() + "x"}, {"tcp://" + *any_text() + "x"}, *any_text()};
+  if (*rc::gen::arbitrary<bool>()) all.bus.events.clear();
   all.http = {*any_text() + "x:" + std::to_string(1 + any_up_to(65535u)), *any_text(), {"https://" + *any_text() + "x"}};
   all.sampling.temperature = static_cast<float>(any_up_to(100000)) / 1000.0F;
   all.sampling.top_k = any_up_to(1u << 20);

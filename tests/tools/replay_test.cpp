@@ -5,6 +5,7 @@
 #include "tests/tools/support/child_process.hpp"
 #include "tests/tools/support/replay_scripts.hpp"
 #include "tools/daemon.hpp"
+#include "tools/journal_state.hpp"
 #include "tools/replay_masks.hpp"
 #include "tools/reply_fields.hpp"
 #include <fstream>
@@ -287,6 +288,46 @@ TEST_CASE("what a daemon has written is replayed in virtual time, and by another
   INFO(told.out << told.err);
   CHECK(told.code == 0);
   CHECK_THAT(told.out, Catch::Contains(" 0 differences"));
+}
+
+TEST_CASE("the leases and reserves that a daemon kept from an earlier one are in its journal, and a replay begins with them") {
+  const bus::test::temporary_folder here;
+  engine_options options = demo_on(1);
+  options.from.bus.listen = {"ipc://" + (here / "commands").string()};
+  options.from.state_dir = (here / "state").string();
+  const auto with_daemon = [&](const auto& ask) {
+    auto daemon = tools::daemon::start(options);
+    REQUIRE(daemon);
+    auto client = connect_to_daemon(options.from.bus.listen[0]);
+    REQUIRE(client);
+    ask(**client);
+  };
+  with_daemon([](connection& ann) {
+    bus::lease asked = scripts::acquire(6, 600);
+    asked.pid = static_cast<std::uint32_t>(::getpid());
+    static_cast<void>(answer_of<bus::lease_report>(ann, asked));
+    static_cast<void>(answer_of<bus::vram_report>(ann, bus::vram{3, 0}));
+  });
+  options.from.journal = (here / "daemon.journal").string();
+  with_daemon([](connection& ann) {
+    CHECK(answer_of<bus::lease_report>(ann, scripts::list()).leases.size() == 1);
+    CHECK(answer_of<bus::vram_report>(ann, bus::vram{4, 0}).cards[0].reserve_mib == 4);
+    static_cast<void>(answer_of<bus::lease_report>(ann, scripts::about("release", 1)));
+  });
+  const auto again = replayed(here / "daemon.journal");
+  CHECK(described(again) == "");
+  CHECK(again.replies == 3);
+}
+
+TEST_CASE("a kept state in a journal's header that cannot be read is an error that says so") {
+  const auto error_for = [](const std::string& state) {
+    const auto read = state_in({{"state", state}});
+    REQUIRE_FALSE(read);
+    return read.error().text;
+  };
+  CHECK(error_for("{") == "the header's state is no JSON");
+  CHECK_THAT(error_for("{\"v\":1}"), Catch::Contains("the header's state") && Catch::Contains("cards"));
+  CHECK_FALSE(state_in({})->has_value());
 }
 
 TEST_CASE("ebb replay says by its exit code whether the replies were the same") {
