@@ -94,7 +94,8 @@ struct reserves {
 struct endpoints {
   bool may_be_none = false;
   std::string allowed() const {
-    return std::string(R"("auto", or a list of it and of endpoints that begin with ipc:// or tcp://)") + (may_be_none ? ", or [] for none" : "");
+    return may_be_none ? R"("auto", or a list of it and of endpoints that begin with ipc:// or tcp://, or [] for none)"
+                       : R"("auto", or a list of it and of endpoints that begin with ipc:// or tcp://)";
   }
   std::optional<std::vector<std::string>> read(const written_value& value) const;
   std::string write(const std::vector<std::string>& value) const;
