@@ -96,6 +96,7 @@ std::optional<picked_token> card::cancel(session_id session) {
 result<window_result> card::run(const window& what) {
   EBB_ASSERT(what.rows.size() == what.tokens.size());
   EBB_ASSERT(first_stage() == (what.x == nullptr));
+  EBB_DASSERT(memory_.as_published());
   const time_point began = now_();
   const std::size_t n_values = what.rows.size() * weights_->dims().d_model;
   auto x = first_stage() ? std::make_shared<std::vector<float>>(n_values) : std::make_shared<std::vector<float>>(*what.x);
@@ -110,14 +111,16 @@ result<window_result> card::run(const window& what) {
   } else {
     answer.x = std::move(x);
   }
+  EBB_DASSERT(memory_.as_published());
   learn_cost(what, answer, began);
   return answer;
 }
 
 // Windows of one row only: that is a session that decodes alone, which a plan speaks of.
-void card::learn_cost(const window& what, const window_result& answer, time_point began) {
+void card::learn_cost(const window& what, window_result& answer, time_point began) {
   if (what.rows.size() != 1) return;
-  cost_.note(answer.picks_per_row - answer.hits[0], milliseconds_between(began, now_()));
+  answer.took_ms = milliseconds_between(began, now_());
+  cost_.note(answer.picks_per_row - answer.hits[0], answer.took_ms);
 }
 
 double card::ms_per_token(double hit_rate) const {
@@ -176,10 +179,12 @@ void card::adapt() {
   }
 }
 
+tl::unexpected<error> card::keeps_its_size() const {
+  return fail(errc::refused, name_of(options_.card) + " keeps its size: the setting `vram_elastic` is false; set it to true and start again");
+}
+
 result<void> card::begin_resize(const resize_goal& goal) {
-  if (!options_.elastic) {
-    return fail(errc::refused, name_of(options_.card) + " keeps its size: the setting `vram_elastic` is false; set it to true and start again");
-  }
+  if (!options_.elastic) return keeps_its_size();
   return begin(goal);
 }
 
@@ -271,6 +276,7 @@ result<resize_outcome> card::end_resize() {
 }
 
 result<bus::card_plan> card::foresee(const resize_goal& goal) const {
+  if (!options_.elastic && goal.reserve_mib != reserve_mib_) return keeps_its_size();
   const auto planned = plan(goal);
   if (!planned) return fail(planned.error());
   bus::card_plan said;

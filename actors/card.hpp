@@ -89,10 +89,11 @@ class card {
   result<void> begin(const resize_goal& goal);
   result<resize_plan> plan(const resize_goal& goal) const;
   resize_plan plan(const resize_goal& goal, std::uint64_t free_bytes) const;
+  tl::unexpected<error> keeps_its_size() const;
   void begin_towards(std::uint64_t keep_bytes);
   bool settled();
   void count_picks(const window& what, window_result& answer);
-  void learn_cost(const window& what, const window_result& answer, time_point began);
+  void learn_cost(const window& what, window_result& answer, time_point began);
   double ms_per_token(double hit_rate) const;
   result<void> pick_tokens(const window& what, const float* x, window_result& answer);
   bus::card_report report(std::uint64_t free_bytes) const;

@@ -19,6 +19,14 @@ card_memory::card_memory(std::shared_ptr<const model::checkpoint> weights, std::
       heat_(range_of(*weights_, options), options.heat_half_life_windows),
       table_(weights_->experts(), options.layer_begin, options.layer_end) {
   EBB_ASSERT(arena_->layout().full_bytes == slots_.bytes_of(options.slots_full));
+  published_checksum_ = table_.checksum();
+}
+
+void card_memory::publish() noexcept {
+  ++version_;
+#if defined(EBB_DEBUG_ASSERTS)
+  published_checksum_ = table_.checksum();
+#endif
 }
 
 const std::byte* card_memory::address_of(slot_id slot) const noexcept { return arena_->base() + slots_.offset_of(slot); }
@@ -36,7 +44,7 @@ result<void> card_memory::copy_from_store(expert_id expert, slot_id slot) {
 void card_memory::evict(expert_id expert) noexcept {
   table_.restore(expert);
   cache_.evict(expert);
-  ++version_;
+  publish();
 }
 
 result<void> card_memory::move(const cache_move& step) {
@@ -44,7 +52,7 @@ result<void> card_memory::move(const cache_move& step) {
   if (!copied) return copied;
   cache_.move(step.expert, step.to);
   table_.place(step.expert, address_of(step.to));
-  ++version_;
+  publish();
   return {};
 }
 
@@ -52,7 +60,7 @@ result<void> card_memory::fill(const cache_fill& step) {
   if (auto copied = copy_from_store(step.expert, step.slot); !copied) return copied;
   cache_.place(step.expert, step.slot);
   table_.place(step.expert, address_of(step.slot));
-  ++version_;
+  publish();
   return {};
 }
 

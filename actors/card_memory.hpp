@@ -55,7 +55,11 @@ class card_memory {
   // other from the store, and every usable slot is mapped. For tests and debug builds; O(experts).
   bool consistent() const noexcept;
 
+  // Whether the table is, entry for entry, what was published last. Compared at both ends of each window in debug builds; O(experts).
+  bool as_published() const noexcept { return table_.checksum() == published_checksum_; }
+
  private:
+  void publish() noexcept;
   const std::byte* address_of(slot_id slot) const noexcept;
   result<void> copy_from_store(expert_id expert, slot_id slot);
 
@@ -66,6 +70,7 @@ class card_memory {
   expert_heat heat_;
   model::expert_table table_;
   std::uint64_t version_ = 0;
+  std::uint64_t published_checksum_ = 0;  // of the table, in debug builds
 };
 
 }  // namespace ebb::actors

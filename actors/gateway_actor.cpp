@@ -1,6 +1,9 @@
 #include "actors/gateway_actor.hpp"
+#include "actors/plan.hpp"
+#include "bus/codec.hpp"
 #include "config/limits.hpp"
 #include <algorithm>
+#include <string_view>
 
 namespace ebb::actors {
 namespace {
@@ -15,12 +18,12 @@ struct address {
   std::uint64_t request = 0;  // its number
 };
 
-// The last reply of a request: remembered, then sent, unless its client has left.
+// The last reply of a request: remembered, if it is to be, then sent, unless its client has left.
 template <class Body>
-void finish(gateway_pointer self, const address& to, Body body) {
+void finish(gateway_pointer self, const address& to, Body body, bool remember = true) {
   if (self->state.under_way.erase(to.request) == 0) return;
   bus::reply last{to.id, std::move(body)};
-  self->state.book->finish(to.client, last);
+  self->state.book->finish(to.client, last, remember);
   self->state.options.sink(to.client, last, to.text);
 }
 
@@ -98,22 +101,36 @@ void begin(gateway_pointer self, const address& to, const bus::status&) {
 
 // No time-out here or for vram: the ledger answers everything, its own questions to the cards have time-outs, and an answer that came
 // after one would be a lease that nobody knows of. Whoever acquired a lease and left before the answer does not know it, and nobody else would ever release it.
+// An id that is text names an acquire for the ledger, which knows whether the lease is still held: its answer is not kept here.
 void begin(gateway_pointer self, const address& to, const bus::lease& asked) {
+  const bool ledger_knows = asked.action == "acquire" && std::holds_alternative<std::string>(to.id.value);
   self->request(self->state.ledger, caf::infinite, lease_atom::value, asked, to.id)
       .then(
-          [self, to, acquired = asked.action == "acquire"](bus::lease_report& report) {
+          [self, to, ledger_knows, acquired = asked.action == "acquire"](bus::lease_report& report) {
             if (acquired && !self->state.under_way.contains(to.request)) {
               for (const bus::lease_info& each : report.leases) self->send(self->state.ledger, left_atom::value, each.lease_id);
             }
-            finish(self, to, std::move(report));
+            finish(self, to, std::move(report), !ledger_knows);
           },
-          [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
+          [self, to, ledger_knows](caf::error& why) { finish(self, to, from_caf(why), !ledger_knows); });
 }
 
+// The cards know their stages' times, and the scheduler what passes between them.
 void begin(gateway_pointer self, const address& to, const bus::plan& asked) {
+  const auto failed = [self, to](caf::error& why) { finish(self, to, from_caf(why)); };
   self->request(self->state.ledger, limits::status_timeout, plan_atom::value, asked)
-      .then([self, to](bus::plan_report& report) { finish(self, to, std::move(report)); },
-            [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
+      .then(
+          [self, to, failed](const bus::plan_report& stages) {
+            self->request(self->state.scheduler, limits::status_timeout, info_atom::value)
+                .then(
+                    [self, to, stages](const scheduler_state& now) {
+                      bus::plan_report whole = stages;
+                      add_handover(whole, now.handover_ms);
+                      finish(self, to, std::move(whole));
+                    },
+                    failed);
+          },
+          failed);
 }
 
 void begin(gateway_pointer self, const address& to, const bus::subscribe&) { finish(self, to, self->state.options.events()); }
@@ -146,9 +163,18 @@ void begin(gateway_pointer self, const address& to, const bus::cards&) {
   }
 }
 
+// Of what is asked, for telling requests apart that come with the same id.
+std::uint64_t fingerprint(const bus::request& asked) {
+  return asked.id.empty() ? 0 : std::hash<std::string_view>{}(bus::as_text(bus::encode_request(asked)));
+}
+
 void take_request(gateway_pointer self, const bus::client_id& client, const bus::request& asked) {
   auto& state = self->state;
-  switch (state.book->begin(client, asked.id)) {
+  switch (state.book->begin(client, asked.id, fingerprint(asked))) {
+    case request_book::verdict::another: {
+      const error taken{errc::bad_value, "the id " + to_string(asked.id) + " belongs to another request of this client; give each request an id of its own"};
+      return state.options.sink(client, {asked.id, taken}, asked.text);
+    }
     case request_book::verdict::in_progress: return;
     case request_book::verdict::answered: return state.options.sink(client, state.book->answer(client, asked.id), asked.text);
     case request_book::verdict::full: {

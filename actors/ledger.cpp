@@ -73,7 +73,7 @@ const held_lease* ledger::given_for(const bus::lease& acquire, const bus::reques
 
 const held_lease& ledger::grant(const bus::lease& acquire, const bus::request_id& asked_by, std::uint32_t mib, std::uint64_t pid_began, time_point now) {
   EBB_ASSERT(check(acquire).has_value());
-  EBB_ASSERT(knows_together({*acquire.device}));
+  EBB_ASSERT(cards_.at(*acquire.device).together_mib.has_value());
   EBB_ASSERT(mib > 0);
   held_lease given;
   given.id = ++given_;
@@ -86,6 +86,22 @@ const held_lease& ledger::grant(const bus::lease& acquire, const bus::request_id
   given.asked_by = asked_by;
   ++revision_;
   return leases_.emplace_back(std::move(given));
+}
+
+const held_lease* ledger::find(std::uint64_t id) const {
+  const auto found = std::find_if(leases_.begin(), leases_.end(), [&](const held_lease& each) { return each.id == id; });
+  return found == leases_.end() ? nullptr : &*found;
+}
+
+void ledger::set_end(std::uint64_t id, time_point ends) {
+  const auto found = std::find_if(leases_.begin(), leases_.end(), [&](const held_lease& each) { return each.id == id; });
+  EBB_ASSERT(found != leases_.end());
+  found->ends = ends;
+  ++revision_;
+}
+
+void ledger::yield(card_id card, std::optional<double> ceiling_mib) {
+  if (std::exchange(cards_.at(card.value).yield_mib, ceiling_mib) != ceiling_mib) ++revision_;
 }
 
 result<held_lease> ledger::renew(std::uint64_t id, std::optional<std::uint32_t> ttl_s, time_point now) {
@@ -137,8 +153,7 @@ std::uint64_t ledger::lent_mib(card_id card) const {
 
 void ledger::note_together(card_id card, double mib) {
   EBB_ASSERT(lent_mib(card) == 0);
-  cards_.at(card.value).together_mib = mib;
-  ++revision_;
+  cards_.at(card.value).together_mib = mib;  // no new revision: it matters once a lease is given
 }
 
 // Once the last lease of a card has ended, its memory is whatever the device says again.
@@ -168,7 +183,10 @@ std::optional<double> ledger::ceiling_mib(card_id card, std::uint32_t reserve_mi
 bus::ledger_state ledger::state(time_point now, std::uint64_t unix_ms) const {
   bus::ledger_state out;
   out.leases_given = given_;
-  for (const holding& each : cards_) out.cards.push_back({each.reserve_mib, each.together_mib});
+  for (const holding& each : cards_) {
+    const bool asked_for = each.reserve_mib != each.start_mib;
+    out.cards.push_back({asked_for ? std::optional(each.reserve_mib) : std::nullopt, each.together_mib, each.yield_mib});
+  }
   for (const held_lease& each : leases_) {
     const auto left = std::max<std::int64_t>(0, in_ms(each.ends - now).count());
     out.leases.push_back({each.id, each.owner, each.card.value, each.mib, unix_ms + static_cast<std::uint64_t>(left), each.pid, each.pid_began, each.asked_by});
@@ -179,11 +197,13 @@ bus::ledger_state ledger::state(time_point now, std::uint64_t unix_ms) const {
 // A clock that was set back must not make a lease longer than any may be.
 result<void> ledger::restore(const bus::ledger_state& from, time_point now, std::uint64_t unix_ms) {
   if (from.cards.size() != cards_.size()) {
-    return fail(errc::bad_value, "the kept state is of " + std::to_string(from.cards.size()) + " card(s) and this run has " + std::to_string(cards_.size()));
+    return fail(errc::bad_value, "the kept state is of " + std::to_string(from.cards.size()) + " card(s) and this run has " + std::to_string(cards_.size()) +
+                                     ": its reserves and " + std::to_string(from.leases.size()) + " lease(s) do not hold here");
   }
   for (std::size_t number = 0; number < cards_.size(); ++number) {
-    cards_[number].reserve_mib = from.cards[number].reserve_mib;
+    cards_[number].reserve_mib = from.cards[number].reserve_mib.value_or(cards_[number].start_mib);
     cards_[number].together_mib = from.cards[number].together_mib;
+    cards_[number].yield_mib = from.cards[number].yield_mib;
   }
   given_ = from.leases_given;
   const std::uint64_t longest_ms = std::uint64_t{limits::lease_ttl_s_max} * 1000;

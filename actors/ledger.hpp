@@ -6,6 +6,8 @@
 // a lease must count once, whether its holder has taken the memory already or not. So leases add up, and a cache never grows into
 // memory that was promised and is still free.
 //
+// A reserve that a command asked for outlives the daemon; one that nobody changed is what the settings say at the next start.
+//
 // A plain class: no CAF, no clock, no device, no files.
 #pragma once
 #include "actors/clock.hpp"
@@ -69,20 +71,25 @@ class ledger {
   const held_lease& grant(const bus::lease& acquire, const bus::request_id& asked_by, std::uint32_t mib, std::uint64_t pid_began, time_point now);
   // From now on. Errors of both: unknown_lease (never given, ended or expired: an expired one is not revived).
   result<held_lease> renew(std::uint64_t id, std::optional<std::uint32_t> ttl_s, time_point now);
+  // Takes a renewal back that could not be written down. Pre: the lease is held (asserts).
+  void set_end(std::uint64_t id, time_point ends);
   result<ended_lease> end(std::uint64_t id, lease_cause cause);
   // Takes out what has ended by itself: the time is over, or `alive` says that the holder's process is not there any more.
   std::vector<ended_lease> take_ended(time_point now, const std::function<bool(std::uint32_t pid, std::uint64_t began)>& alive);
 
   const std::vector<held_lease>& leases() const noexcept { return leases_; }  // oldest first
+  const held_lease* find(std::uint64_t id) const;                             // null: not held
+  bool lends(card_id card) const { return lent_mib(card) > 0; }
   std::optional<time_point> next_end() const;
   bool watches_processes() const;
 
   // --- ceilings
-  bool knows_together(card_id card) const { return cards_.at(card.value).together_mib.has_value(); }
+  // Pre: nothing is lent on the card (asserts). Forgotten when its last lease has ended; to be noted anew before the first.
   void note_together(card_id card, double mib);
   // What others leave to the watcher's discretion; none: nothing.
-  void yield(card_id card, std::optional<double> ceiling_mib) { cards_.at(card.value).yield_mib = ceiling_mib; }
-  // What could still be promised at this reserve, whoever uses it now. Pre: knows_together().
+  void yield(card_id card, std::optional<double> ceiling_mib);
+  std::optional<double> yield_mib(card_id card) const { return cards_.at(card.value).yield_mib; }
+  // What could still be promised at this reserve, whoever uses it now. Pre: together was noted.
   std::uint32_t room_mib(card_id card, std::uint32_t reserve_mib) const;
   // The most that the cache may map at this reserve, with `extra_mib` more promised; none: no limit but the reserve.
   std::optional<double> ceiling_mib(card_id card, std::uint32_t reserve_mib, std::uint32_t extra_mib = 0) const;

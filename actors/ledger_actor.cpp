@@ -9,7 +9,7 @@ namespace ebb::actors {
 namespace {
 
 using ledger_pointer = ledger_actor::stateful_pointer<ledger_state>;
-using lease_promise = caf::typed_response_promise<bus::lease_report>;
+using acquiring = ledger_state::acquiring;
 
 ledger& book(ledger_pointer self) { return self->state.options->book; }
 time_point now(ledger_pointer self) { return self->state.options->now(); }
@@ -30,20 +30,27 @@ void next(ledger_pointer self) {
   if (!operations.empty()) operations.front()();
 }
 
+bool is_written(ledger_pointer self) {
+  const auto& options = *self->state.options;
+  return !options.write_down || options.book.revision() == self->state.revision_written;
+}
+
+// When a lease ends or an acquire has waited long enough, but at least as often as limits::ledger_tick.
 void set_tick(ledger_pointer self) {
   auto& state = self->state;
   const bool regrows = std::any_of(state.regrowths.begin(), state.regrowths.end(), [](const auto& each) { return each.has_value(); });
-  if (state.tick_set || (!regrows && state.waiting_for_room.empty() && book(self).leases().empty())) return;
+  if (state.tick_set || (!regrows && state.waiting_for_room.empty() && book(self).leases().empty() && is_written(self))) return;
   state.tick_set = true;
-  std::chrono::nanoseconds wait = limits::ledger_tick;
-  if (const auto end = book(self).next_end()) wait = std::clamp<std::chrono::nanoseconds>(*end - now(self), std::chrono::milliseconds(1), wait);
-  self->delayed_send(self, wait, tick_atom::value);
+  time_point due = now(self) + limits::ledger_tick;
+  if (const auto end = book(self).next_end()) due = std::min(due, *end);
+  for (const acquiring& each : state.waiting_for_room) due = std::min(due, each.until);
+  self->delayed_send(self, std::max<std::chrono::nanoseconds>(due - now(self), std::chrono::milliseconds(1)), tick_atom::value);
 }
 
 result<void> write_down(ledger_pointer self) {
+  if (is_written(self)) return {};
   const auto& options = *self->state.options;
   const std::uint64_t revision = options.book.revision();
-  if (!options.write_down || revision == self->state.revision_written) return {};
   auto written = options.write_down(options.book.state(options.now(), options.unix_ms()));
   if (written) self->state.revision_written = revision;
   return written;
@@ -182,56 +189,52 @@ std::string warning_of(const bus::lease& asked, std::uint32_t mib) {
          " MiB: a program that has no CUDA context on this card yet needs 305 to 613 MiB for that alone";
 }
 
-void refuse(const lease_promise& promise, error why) {
-  lease_promise to = promise;
-  to.deliver(to_caf(why));
+template <class Answer>
+void deliver(const acquiring& to, Answer answer) {
+  auto promise = to.promise;
+  promise.deliver(std::move(answer));
 }
-
-void acquire(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until);
+void refuse(const acquiring& to, const error& why) { deliver(to, to_caf(why)); }
 
 // Waits for room if it may, else says that there is none.
-void no_room(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until, error why) {
+void no_room(ledger_pointer self, const acquiring& wanted, error why) {
   auto& waiting = self->state.waiting_for_room;
-  if (why.code == errc::short_of && until > now(self)) {
+  if (why.code == errc::short_of && wanted.until > now(self)) {
     if (waiting.size() < limits::lease_waiting_max) {
-      waiting.push_back({asked, id, promise, until});
-      set_tick(self);
-      return;
+      waiting.push_back(wanted);
+      return set_tick(self);
     }
     why = {errc::busy, std::to_string(limits::lease_waiting_max) + " acquires wait for room already; try again later"};
   }
-  refuse(promise, std::move(why));
+  refuse(wanted, why);
 }
 
-void give(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, std::uint32_t mib, std::uint64_t pid_began,
-          const bus::card_report& card) {
-  const held_lease given = book(self).grant(asked, id, mib, pid_began, now(self));
+void give(ledger_pointer self, const acquiring& wanted, std::uint32_t mib, const bus::card_report& card) {
+  const held_lease given = book(self).grant(wanted.asked, wanted.id, mib, wanted.pid_began, now(self));
   if (auto written = write_down(self); !written) {
     static_cast<void>(book(self).end(given.id, lease_cause::released));
-    refuse(promise, written.error());
+    refuse(wanted, written.error());
     return begin_regrowth(self, given.card);
   }
   tell(self, bus::lease_granted{given.info(now(self))});
-  lease_promise to = promise;
-  to.deliver(bus::lease_report{{given.info(now(self))}, {card}, warning_of(asked, mib)});
+  deliver(wanted, bus::lease_report{{given.info(now(self))}, {card}, warning_of(wanted.asked, mib)});
   set_tick(self);
 }
 
 // The card has been asked for the memory. What it could not free in the end, since somebody else took it meanwhile, is given back.
-void judge(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until,
-           std::uint64_t pid_began, std::uint32_t tried_mib, const bus::card_report& report) {
+void judge(ledger_pointer self, const acquiring& wanted, std::uint32_t tried_mib, const bus::card_report& report) {
   const auto missing = static_cast<std::uint32_t>(std::ceil(report.short_mib));
   const std::uint32_t mib = tried_mib > missing ? tried_mib - missing : 0;
   tell_resized(self, report, "lease");
-  if (mib >= asked.min_mib.value_or(*asked.mib)) {
-    give(self, asked, id, promise, mib, pid_began, report);
+  if (mib >= wanted.asked.min_mib.value_or(*wanted.asked.mib)) {
+    give(self, wanted, mib, report);
     return next(self);
   }
   const card_id card{report.device};
   const error why{errc::short_of, "device " + std::to_string(card.value) + " freed only " + std::to_string(mib) +
                                       " MiB, another program took the rest meanwhile; nothing is lent, try again"};
   const auto undone = [=] {
-    no_room(self, asked, id, promise, until, why);
+    no_room(self, wanted, why);
     next(self);
   };
   resize(
@@ -242,15 +245,14 @@ void judge(ledger_pointer self, const bus::lease& asked, const bus::request_id& 
       });
 }
 
-void ask_for_memory(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until,
-                    std::uint64_t pid_began) {
-  const card_id card{*asked.device};
+void ask_for_memory(ledger_pointer self, const acquiring& wanted) {
+  const card_id card{*wanted.asked.device};
   const std::uint32_t reserve = book(self).reserve_mib(card);
-  const std::uint32_t least = asked.min_mib.value_or(*asked.mib);
+  const std::uint32_t least = wanted.asked.min_mib.value_or(*wanted.asked.mib);
   // The free figure alone would promise the same memory twice, until the first holder has taken it.
-  const std::uint32_t mib = std::min(*asked.mib, book(self).room_mib(card, reserve));
+  const std::uint32_t mib = std::min(*wanted.asked.mib, book(self).room_mib(card, reserve));
   if (mib < least) {
-    no_room(self, asked, id, promise, until,
+    no_room(self, wanted,
             {errc::short_of, "card " + std::to_string(card.value) + " can free " + std::to_string(mib) + " MiB beside its reserve of " + std::to_string(reserve) +
                                  " MiB and what is lent already, and " + std::to_string(least) + " are asked for; nothing has changed"});
     return next(self);
@@ -258,61 +260,80 @@ void ask_for_memory(ledger_pointer self, const bus::lease& asked, const bus::req
   const resize_goal goal{
       .reserve_mib = reserve, .extra_mib = mib, .extra_min_mib = least, .ceiling_mib = book(self).ceiling_mib(card, reserve, mib)};
   resize(
-      self, card, goal, [=](const resize_outcome& outcome) { judge(self, asked, id, promise, until, pid_began, mib, outcome.report); },
+      self, card, goal, [=](const resize_outcome& outcome) { judge(self, wanted, mib, outcome.report); },
       [=](error why) {
         bring_back(self, card, why);
-        no_room(self, asked, id, promise, until, std::move(why));
+        no_room(self, wanted, std::move(why));
         next(self);
       });
 }
 
-void begin_acquire(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until) {
-  auto& state = self->state;
-  const auto stop = [&](error why) {
-    refuse(promise, std::move(why));
-    next(self);
-  };
-  if (const held_lease* given = book(self).given_for(asked, id)) {
-    lease_promise to = promise;
-    to.deliver(report_of(self, *given));
-    return next(self);
-  }
-  if (auto possible = book(self).check(asked); !possible) return stop(possible.error());
-  std::uint64_t pid_began = 0;
-  if (asked.pid) {
-    const auto began = state.options->processes(*asked.pid);
-    if (!began) return stop({errc::bad_value, "lease: there is no process " + std::to_string(*asked.pid) + "; give the pid of the program that will use the memory, or none"});
-    pid_began = *began;
-  }
-  const card_id card{*asked.device};
-  if (book(self).knows_together(card)) return ask_for_memory(self, asked, id, promise, until, pid_began);
-  self->request(state.cards[card.value], limits::status_timeout, info_atom::value)
+// What the card has is read anew before its first lease, and not again while one is held.
+void count_and_ask(ledger_pointer self, const acquiring& wanted) {
+  const card_id card{*wanted.asked.device};
+  if (book(self).lends(card)) return ask_for_memory(self, wanted);
+  self->request(self->state.cards[card.value], limits::status_timeout, info_atom::value)
       .then(
           [=](const bus::card_info& info) {
             const double together = info.report.expert_cache_mib + info.report.vram_free_mib;
             book(self).note_together(card, together);
             self->state.together_mib[card.value] = together;
-            ask_for_memory(self, asked, id, promise, until, pid_began);
+            ask_for_memory(self, wanted);
           },
           [=](const caf::error& why) {
-            refuse(promise, from_caf(why));
+            refuse(wanted, from_caf(why));
             next(self);
           });
 }
 
-void acquire(ledger_pointer self, const bus::lease& asked, const bus::request_id& id, const lease_promise& promise, time_point until) {
-  enqueue(self, [=] { begin_acquire(self, asked, id, promise, until); });
+bool others_wait(ledger_pointer self, const acquiring& than) {
+  const auto& waiting = self->state.waiting_for_room;
+  return std::any_of(waiting.begin(), waiting.end(), [&](const acquiring& each) { return each.number < than.number && each.asked.device == than.asked.device; });
+}
+
+error holder_gone(std::uint32_t pid) { return {errc::cancelled, "lease: process " + std::to_string(pid) + " has ended while it waited for room; nothing is lent"}; }
+
+void begin_acquire(ledger_pointer self, acquiring wanted) {
+  const auto stop = [&](const error& why) {
+    refuse(wanted, why);
+    next(self);
+  };
+  if (const held_lease* given = book(self).given_for(wanted.asked, wanted.id)) {
+    deliver(wanted, report_of(self, *given));
+    return next(self);
+  }
+  if (auto possible = book(self).check(wanted.asked); !possible) return stop(possible.error());
+  if (const auto pid = wanted.asked.pid) {
+    const auto began = self->state.options->processes(*pid);
+    if (!began && wanted.pid_began != 0) return stop(holder_gone(*pid));
+    if (!began) return stop({errc::bad_value, "lease: there is no process " + std::to_string(*pid) + "; give the pid of the program that will use the memory, or none"});
+    if (wanted.pid_began != 0 && wanted.pid_began != *began) return stop(holder_gone(*pid));
+    wanted.pid_began = *began;
+  }
+  if (others_wait(self, wanted)) {
+    no_room(self, wanted, {errc::short_of, "others wait for room on card " + std::to_string(*wanted.asked.device) + " and come first; nothing has changed: wait too, with wait_s"});
+    return next(self);
+  }
+  count_and_ask(self, wanted);
+}
+
+void acquire(ledger_pointer self, acquiring wanted) {
+  enqueue(self, [self, wanted = std::move(wanted)] { begin_acquire(self, wanted); });
 }
 
 // Those whose time is over are told; the others try again, oldest first.
 void retry_waiting(ledger_pointer self) {
-  for (auto& each : std::exchange(self->state.waiting_for_room, {})) acquire(self, each.asked, each.id, each.promise, each.until);
+  for (acquiring& each : std::exchange(self->state.waiting_for_room, {})) acquire(self, std::move(each));
+  enqueue(self, [self] {
+    set_tick(self);  // who waits on is known by then
+    next(self);
+  });
 }
 
 void end_lease(ledger_pointer self, std::uint64_t id, lease_cause cause, const std::function<void(const result<ended_lease>&)>& answer) {
   enqueue(self, [=] {
     const auto ended = book(self).end(id, cause);
-    if (ended) static_cast<void>(write_down(self));  // if that fails, it is ended again after a restart, by its time
+    if (ended) static_cast<void>(write_down(self));  // if that fails, the tick tries again until it does not
     answer(ended);
     if (ended) {
       lease_over(self, *ended);
@@ -320,6 +341,18 @@ void end_lease(ledger_pointer self, std::uint64_t id, lease_cause cause, const s
     }
     next(self);
   });
+}
+
+result<held_lease> renew(ledger_pointer self, const bus::lease& asked) {
+  const held_lease* const held = book(self).find(*asked.lease_id);
+  const time_point before = held ? held->ends : time_point{};
+  auto renewed = book(self).renew(*asked.lease_id, asked.ttl_s, now(self));
+  if (!renewed) return renewed;
+  if (auto written = write_down(self); !written) {
+    book(self).set_end(*asked.lease_id, before);
+    return fail(written.error());
+  }
+  return renewed;
 }
 
 caf::result<bus::lease_report> take_lease(ledger_pointer self, const bus::lease& asked, const bus::request_id& id) {
@@ -330,13 +363,11 @@ caf::result<bus::lease_report> take_lease(ledger_pointer self, const bus::lease&
   }
   auto promise = self->make_response_promise<bus::lease_report>();
   if (asked.action == "acquire") {
-    acquire(self, asked, id, promise, now(self) + std::chrono::seconds(asked.wait_s.value_or(0)));
+    acquire(self, {.asked = asked, .id = id, .promise = promise, .until = now(self) + std::chrono::seconds(asked.wait_s.value_or(0)), .number = ++self->state.acquires_begun});
   } else if (asked.action == "renew") {
     enqueue(self, [=]() mutable {
-      const auto renewed = book(self).renew(*asked.lease_id, asked.ttl_s, now(self));
-      result<void> kept = renewed ? write_down(self) : fail(renewed.error());
-      if (kept) promise.deliver(report_of(self, *renewed));
-      else promise.deliver(to_caf(kept.error()));
+      if (auto renewed = renew(self, asked)) promise.deliver(report_of(self, *renewed));
+      else promise.deliver(to_caf(renewed.error()));
       next(self);
     });
   } else {
@@ -392,11 +423,10 @@ void take_tick(ledger_pointer self) {
   state.tick_set = false;
   enqueue(self, [self] {
     const auto ended = book(self).take_ended(now(self), [self](std::uint32_t pid, std::uint64_t began) { return is_alive(self, pid, began); });
-    if (!ended.empty()) static_cast<void>(write_down(self));
+    static_cast<void>(write_down(self));  // also what could not be written before
     for (const ended_lease& each : ended) lease_over(self, each);
     for (std::uint32_t card = 0; card < self->state.cards.size(); ++card) regrow(self, {card});
     retry_waiting(self);
-    set_tick(self);
     next(self);
   });
 }
@@ -405,6 +435,8 @@ void take_yield(ledger_pointer self, card_id card, double ceiling_mib) {
   EBB_ASSERT(card.value < self->state.cards.size());
   enqueue(self, [=] {
     book(self).yield(card, ceiling_mib < 0 ? std::nullopt : std::optional(ceiling_mib));
+    static_cast<void>(write_down(self));
+    set_tick(self);  // should that have failed
     resize(
         self, card, goal_of(self, card, book(self).reserve_mib(card)),
         [self](const resize_outcome& outcome) {

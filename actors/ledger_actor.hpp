@@ -3,8 +3,8 @@
 //   message                     answer          errors
 //   vram, bus::vram             vram_report     unknown_device; what a card's resize reports. With several cards: the text says which
 //                                               card failed and that the others hold what was asked
-//   lease, bus::lease, id       lease_report    unknown_device, unknown_lease, busy; short_of: the card cannot free that much,
-//                                               nothing has changed; file_unwritable: nothing has changed
+//   lease, bus::lease, id       lease_report    unknown_device, unknown_lease, busy; short_of: the card cannot free that much, or
+//                                               others wait for it, nothing has changed; file_unwritable: nothing has changed
 //   plan, bus::plan             plan_report     unknown_device
 //   left, lease id              -               whoever acquired it left before the answer: it ends
 //   yield, card, ceiling_mib    -               from the watcher: the cache may map so much at most; negative: it may grow again
@@ -48,14 +48,16 @@ struct ledger_state {
   // What waits to be done; the first is under way. Each calls next() exactly once.
   std::deque<std::function<void()>> operations;
 
-  // Acquires that wait for room, oldest first.
-  struct waiting {
+  struct acquiring {
     bus::lease asked;
     bus::request_id id;
     caf::typed_response_promise<bus::lease_report> promise;
-    time_point until;
+    time_point until;              // it may wait for room
+    std::uint64_t number;          // the older goes first
+    std::uint64_t pid_began = 0;   // of the process that it names
   };
-  std::deque<waiting> waiting_for_room;
+  std::deque<acquiring> waiting_for_room;  // oldest first
+  std::uint64_t acquires_begun = 0;
 
   // Cards whose cache may grow back as its neighbours let go: until cache and free memory together are what they were.
   struct regrowth {

@@ -58,6 +58,7 @@ struct window_result {
   std::vector<picked_token> picked;             // in the order of window::sampled; empty from all but the last stage
   std::vector<std::uint32_t> hits;              // [rows]: of each row's picks in this stage, those that were in a slot
   std::uint32_t picks_per_row = 0;              // layers of the stage * top_k
+  double took_ms = 0;                           // of a window of one row, else 0
 };
 
 // What a resize is to bring about.
@@ -118,6 +119,7 @@ struct scheduler_state {
   std::uint64_t tokens_generated = 0;
   std::uint64_t windows = 0;
   bool lost = false;  // a card has ended, and no session can run any more
+  double handover_ms = 0;  // between the stages and between two tokens, of a session that decodes alone; 0: not measured yet
 };
 
 }  // namespace ebb::actors

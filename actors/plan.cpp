@@ -28,4 +28,10 @@ bus::plan_report together(std::vector<bus::card_plan> cards) {
   return all;
 }
 
+void add_handover(bus::plan_report& plan, double ms) {
+  for (double* tokens_per_s : {&plan.tokens_per_s, &plan.tokens_per_s_now}) {
+    if (*tokens_per_s > 0) *tokens_per_s = 1000 / (1000 / *tokens_per_s + ms);
+  }
+}
+
 }  // namespace ebb::actors

@@ -3,15 +3,25 @@
 
 namespace ebb::actors {
 
-request_book::verdict request_book::begin(const bus::client_id& client, const bus::request_id& id) {
+namespace {
+
+bool says_try_again(const bus::reply& what) {
+  const auto* why = std::get_if<error>(&what.body);
+  return why && (why->code == errc::short_of || why->code == errc::busy || why->code == errc::not_loaded || why->code == errc::timed_out);
+}
+
+}  // namespace
+
+request_book::verdict request_book::begin(const bus::client_id& client, const bus::request_id& id, std::uint64_t what) {
   if (!id.empty()) {
     const auto found = entries_.find({client, id});
+    if (found != entries_.end() && found->second.what != what) return verdict::another;
     if (found != entries_.end()) return found->second.answer ? verdict::answered : verdict::in_progress;
   }
   if (open_ >= open_max_) return verdict::full;
   ++open_;
   if (id.empty()) ++open_text_[client];
-  else entries_.emplace(key{client, id}, entry{});
+  else entries_.emplace(key{client, id}, entry{what, {}, {}});
   return verdict::fresh;
 }
 
@@ -21,7 +31,7 @@ const bus::reply& request_book::answer(const bus::client_id& client, const bus::
   return *found.answer;
 }
 
-void request_book::finish(const bus::client_id& client, const bus::reply& last) {
+void request_book::finish(const bus::client_id& client, const bus::reply& last, bool remember) {
   if (last.id.empty()) {
     const auto found = open_text_.find(client);
     if (found == open_text_.end()) return;  // the client has left
@@ -33,6 +43,10 @@ void request_book::finish(const bus::client_id& client, const bus::reply& last) 
   if (found == entries_.end()) return;  // the client has left
   EBB_ASSERT(!found->second.answer.has_value());
   --open_;
+  if (!remember || says_try_again(last)) {
+    entries_.erase(found);
+    return;
+  }
   found->second.answer = last;
   found->second.remembered = answered_.insert(answered_.end(), found->first);
   if (answered_.size() > remembered_max_) {

@@ -1,6 +1,6 @@
 // actors/request_book.hpp: which requests of which clients are being answered, and the newest answers, to be given again.
 //
-// A client that asks again with the same id gets the same answer, and nothing is done twice. How many requests are open at a time
+// A client that asks the same again with the same id gets the same answer, and nothing is done twice. How many requests are open at a time
 // and how many answers are remembered is bounded. A plain class: no CAF, no clock.
 #pragma once
 #include "bus/client_id.hpp"
@@ -21,15 +21,17 @@ class request_book {
     in_progress, // its answer will come
     answered,    // answer() has it
     full,        // too many are open
+    another,     // the id belongs to another request
   };
-  // Text commands have no id and are always fresh; each must be closed like the others.
-  verdict begin(const bus::client_id& client, const bus::request_id& id);
+  // Text commands have no id and are always fresh; each must be closed like the others. `what` tells requests apart.
+  verdict begin(const bus::client_id& client, const bus::request_id& id, std::uint64_t what);
 
   // The last reply of a request that verdict says is answered.
   const bus::reply& answer(const bus::client_id& client, const bus::request_id& id) const;
 
-  // A request has been answered with its last reply.
-  void finish(const bus::client_id& client, const bus::reply& last);
+  // A request has been answered with its last reply. It is remembered, unless it says that another try may do better, or `remember`
+  // is false: then whoever asks again asks anew.
+  void finish(const bus::client_id& client, const bus::reply& last, bool remember = true);
 
   // Forgets a client that has left. Its open requests are closed.
   void forget(const bus::client_id& client);
@@ -43,6 +45,7 @@ class request_book {
     friend auto operator<=>(const key&, const key&) = default;
   };
   struct entry {
+    std::uint64_t what = 0;
     std::optional<bus::reply> answer;            // none while it is open
     std::list<key>::iterator remembered{};       // valid once there is an answer
   };

@@ -13,7 +13,8 @@ void batch_changes(scheduler_pointer self);
 
 scheduler_state state_of(const scheduler_state_data& state) {
   const batcher& sessions = *state.sessions;
-  return {sessions.running_count(), sessions.places(), sessions.waiting_count(), sessions.tokens(), sessions.windows(), state.lost.has_value()};
+  return {sessions.running_count(), sessions.places(), sessions.waiting_count(), sessions.tokens(), sessions.windows(), state.lost.has_value(),
+          state.handover.ms(0).value_or(0)};
 }
 
 void tell_end(scheduler_pointer self, session_end last) {
@@ -86,9 +87,18 @@ void open_session(scheduler_pointer self, const session_opening& opening) {
   }
 }
 
+// A plan speaks of a session that decodes alone, so windows of one row are what is learnt from.
+void learn_handover(scheduler_state_data& state, const window& done, time_point now) {
+  const double stages_ms = std::exchange(state.stages_ms, 0);
+  const auto before = std::exchange(state.decoded_at, done.rows.size() == 1 ? std::optional(now) : std::nullopt);
+  if (before && state.decoded_at) state.handover.note(0, std::max(0.0, milliseconds_between(*before, now) - stages_ms));
+}
+
 void send_tokens(scheduler_pointer self, const window& done, const window_result& answer) {
   auto& state = self->state;
-  for (session_token& token : state.sessions->complete(done, answer, state.options.now())) {
+  const time_point now = state.options.now();
+  learn_handover(state, done, now);
+  for (session_token& token : state.sessions->complete(done, answer, now)) {
     const auto listener = state.listeners.find(token.session);
     if (listener != state.listeners.end()) self->send(listener->second, token_atom::value, std::move(token));
   }
@@ -118,6 +128,7 @@ void run_stage(scheduler_pointer self, std::size_t stage, std::shared_ptr<const 
 void stage_done(scheduler_pointer self, std::size_t stage, window_result& answer) {
   auto& state = self->state;
   if (!state.under_way) return;  // a card has ended meanwhile
+  state.stages_ms += answer.took_ms;
   if (!answer.hits.empty()) state.sessions->count_hits(*state.under_way, answer);
   if (stage + 1 < state.cards.size()) return run_stage(self, stage + 1, std::move(answer.x));
   const window done = *std::exchange(state.under_way, std::nullopt);
@@ -138,7 +149,11 @@ void run_stage(scheduler_pointer self, std::size_t stage, std::shared_ptr<const 
 void begin_window(scheduler_pointer self) {
   auto& state = self->state;
   window next = state.sessions->next_window(state.cards.size() == 1 ? state.options.repeat_max : 0);
-  if (next.rows.empty()) return;
+  if (next.rows.empty()) {
+    state.decoded_at.reset();
+    return;
+  }
+  state.stages_ms = 0;
   state.under_way = std::move(next);
   state.halt_sent = false;
   run_stage(self, 0, nullptr);
@@ -194,6 +209,7 @@ scheduler_actor::behavior_type scheduler_behavior(scheduler_pointer self, std::v
       [self](ran_atom, const window_result& answer) {
         auto& data = self->state;
         if (!data.under_way) return;  // it failed meanwhile
+        data.stages_ms += answer.took_ms;
         data.sessions->count_hits(*data.under_way, answer);
         const window done = *data.under_way;
         send_tokens(self, done, answer);

@@ -21,6 +21,7 @@
 #include "actors/caf.hpp"
 #include "actors/card_handle.hpp"
 #include "actors/event_sink.hpp"
+#include "actors/window_cost.hpp"
 
 namespace ebb::actors {
 
@@ -48,6 +49,9 @@ struct scheduler_state_data {
   std::optional<window> under_way;
   std::vector<session_id> to_cancel;   // once the window under way has ended
   bool halt_sent = false;
+  double stages_ms = 0;                    // of the window under way, so far
+  std::optional<time_point> decoded_at;    // the last window, if it was of one row and nothing but its work came since
+  window_cost handover;                    // what a token takes beyond its stages
   std::optional<error> lost;           // why no session can run any more
   std::optional<caf::typed_response_promise<scheduler_state>> stopping;
 };

@@ -1,4 +1,5 @@
 #include "actors/watcher_actor.hpp"
+#include "config/assert.hpp"
 #include "config/limits.hpp"
 #include <algorithm>
 
@@ -10,7 +11,9 @@ using watcher_pointer = watcher_actor::stateful_pointer<watcher_state>;
 constexpr double mib = 1u << 20;
 constexpr double no_ceiling = -1;  // of the message `yield`
 
-double mark_of(const watcher_options& options, const cache_size& size) { return options.min_free_mib > 0 ? options.min_free_mib : size.reserve_mib; }
+double mark_of(const watcher_options& options, const cache_size& size) {
+  return options.min_free_mib > 0 ? options.min_free_mib : std::max<double>(size.reserve_mib, limits::yield_mark_mib_min);
+}
 
 // Gives what this card has been told to give.
 double look_at(watcher_pointer self, card_id card, const cache_size& size, double given_mib) {
@@ -58,6 +61,8 @@ void set_tick(watcher_pointer self) { self->delayed_send(self, limits::watch_int
 
 watcher_actor::behavior_type watcher_behavior(watcher_pointer self, std::vector<card_actor> cards, ledger_actor ledger, watcher_options options) {
   auto& state = self->state;
+  EBB_ASSERT(options.ceilings_mib.empty() || options.ceilings_mib.size() == cards.size());
+  for (const auto& ceiling_mib : options.ceilings_mib) state.policies.emplace_back(ceiling_mib);
   state.policies.resize(cards.size());
   state.cards = std::move(cards);
   state.ledger = std::move(ledger);

@@ -5,12 +5,18 @@
 
 namespace ebb::actors {
 
-yield_policy::yield_policy() : calm_(limits::yield_calm_min) {}
+namespace {
+
+double margin_of(const yield_reading& what) { return std::min(limits::yield_margin_mib, what.full_mib); }
+
+}  // namespace
+
+yield_policy::yield_policy(std::optional<double> ceiling_mib) : ceiling_mib_(ceiling_mib), calm_(limits::yield_calm_min) {}
 
 std::optional<yield_order> yield_policy::take(const yield_reading& what) {
   const double over_mib = what.free_mib - what.mark_mib;
   low_readings_ = over_mib < 0 ? low_readings_ + 1 : 0;
-  if (over_mib < limits::yield_margin_mib) calm_since_.reset();
+  if (over_mib < margin_of(what)) calm_since_.reset();
   else if (!calm_since_) calm_since_ = what.now;
   if (low_readings_ >= limits::yield_readings) return give(what);
   if (ceiling_mib_ && calm_since_ && what.now - *calm_since_ >= calm_) return take_back(what);
@@ -33,7 +39,7 @@ std::optional<yield_order> yield_policy::give(const yield_reading& what) {
 std::optional<yield_order> yield_policy::take_back(const yield_reading& what) {
   calm_since_ = what.now;
   grown_at_ = what.now;
-  const double over_mib = what.free_mib - what.mark_mib - limits::yield_margin_mib / 2;
+  const double over_mib = what.free_mib - what.mark_mib - margin_of(what) / 2;
   ceiling_mib_ = what.cache_mib + std::min(over_mib, limits::yield_step_mib);
   if (*ceiling_mib_ >= what.full_mib) ceiling_mib_.reset();
   return yield_order{ceiling_mib_};

@@ -3,6 +3,8 @@
 //   give   free stays below the mark for a few readings -> the ceiling goes down by what is missing, a step at most
 //   take   free stays above mark + margin for the calm  -> the ceiling goes up by what is over, a step at most, then off at full size
 //
+// The margin is limits::yield_margin_mib, or the size of a cache that is smaller than that.
+//
 // Between the mark and the margin above it nothing changes, and a step up ends half a margin above the mark, so that the cache's own
 // growth is never taken for a neighbour's. A neighbour that sizes itself by the free figure would still grow with each step down and
 // shrink with each step up: one that pushes the cache down again soon after it has grown doubles the calm, up to a bound, and one
@@ -31,7 +33,8 @@ struct yield_order {
 
 class yield_policy {
  public:
-  yield_policy();
+  // `ceiling_mib`: what an earlier watcher had ordered; none: nothing.
+  explicit yield_policy(std::optional<double> ceiling_mib = {});
 
   // Readings come in the order of their time. None: all stays as it is.
   std::optional<yield_order> take(const yield_reading& what);

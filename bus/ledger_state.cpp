@@ -8,8 +8,9 @@ namespace ebb::bus {
 
 template <>
 inline constexpr auto fields_of<card_state> = std::tuple{
-    field{"reserve_mib", &card_state::reserve_mib},
+    field{"reserve_mib", &card_state::reserve_mib, presence::optional},
     field{"together_mib", &card_state::together_mib, presence::optional},
+    field{"yield_mib", &card_state::yield_mib, presence::optional},
 };
 template <>
 inline constexpr auto fields_of<lease_state> = std::tuple{

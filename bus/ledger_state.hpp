@@ -11,8 +11,9 @@
 namespace ebb::bus {
 
 struct card_state {
-  std::uint32_t reserve_mib = 0;      // in force
-  std::optional<double> together_mib; // of cache and free memory when the first of the leases held now was given
+  std::optional<std::uint32_t> reserve_mib;  // that a command asked for; none: what the settings say
+  std::optional<double> together_mib;        // of cache and free memory when the first of the leases held now was given
+  std::optional<double> yield_mib;           // what the cache may map while it gives way to others; none: it does not
   friend bool operator==(const card_state&, const card_state&) = default;
 };
 

@@ -51,6 +51,7 @@ inline constexpr std::chrono::milliseconds watch_interval{250};  // between read
 inline constexpr std::uint32_t yield_readings = 2;               // below the mark one after the other: one alone is a buffer that comes and goes
 inline constexpr double yield_step_mib = 2048;                   // at a time, either way: 2 ms of unmapping, 100 ms of filling
 inline constexpr double yield_margin_mib = 512;                  // above the mark before a cache grows: more than a CUDA context
+inline constexpr double yield_mark_mib_min = 256;                // with a reserve of 0: free memory never falls below that, however hard the pressure
 inline constexpr std::chrono::seconds yield_calm_min{5};         // so long above it at first: a program that loads a model pauses for less
 inline constexpr std::chrono::seconds yield_calm_max{600};       // and at most: the neighbour may have ended for good
 inline constexpr std::chrono::seconds yield_relapse{60};         // pushed down again within it: the memory was not free, only unused

@@ -60,7 +60,8 @@ std::vector<setting_key> make_keys() {
           forms::reserves{mib_max}, change::editable),
       key("host_card_mib", "The size of each host card. 0 is as much as its cache needs.", EBB_FIELD(host_card_mib), whole32{0, mib_max}),
       key("min_free_vram_mib",
-          "MiB that must be free by the driver's figure; below it the cache does not grow, and auto_yield gives back. 0 is the reserve.",
+          "MiB that must be free by the driver's figure; below it the cache does not grow, and auto_yield gives back. 0 is the reserve, and for "
+          "auto_yield at least 256.",
           EBB_FIELD(min_free_vram_mib), whole32{0, mib_max}, change::editable),
       key("auto_yield", "Whether Ebb gives VRAM back by itself when another program takes what was free.", EBB_FIELD(auto_yield),
           forms::flag{}),

@@ -91,7 +91,7 @@ class engine::cast {
  private:
   void spawn_cards(const engine& of, const engine_options& options);
   void spawn_profile(const engine& of, const engine_options& options);
-  void spawn_watcher(const engine_options& options);
+  void spawn_watcher(const engine_options& options, std::vector<std::optional<double>> ceilings_mib);
 
   // With a thread of its own, for what blocks: a device, a disk.
   template <class... Arguments>
@@ -126,6 +126,8 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) :
   if (world.one_thread) turns_.emplace(system_);
   spawn_cards(of, options);
   if (!turns_) spawn_profile(of, options);  // virtual time knows no disk
+  std::vector<std::optional<double>> ceilings_mib;
+  for (const actors::card_options& card : of.card_options_) ceilings_mib.push_back(of.ledger_->yield_mib(card.card));
   actors::ledger_options ledger{.book = *std::exchange(of.ledger_, std::nullopt),
                                 .now = world.now,
                                 .unix_ms = world.unix_ms,
@@ -133,7 +135,7 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) :
                                 .processes = world.processes,
                                 .tell = options.tell};
   ledger_ = spawn_apart(actors::ledger_behavior, cards_, std::move(ledger));
-  if (from.auto_yield && !turns_) spawn_watcher(options);  // and no neighbours
+  if (from.auto_yield && !turns_) spawn_watcher(options, std::move(ceilings_mib));  // and no neighbours
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
                              actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell});
   actors::gateway_options gateway{
@@ -165,10 +167,11 @@ void engine::cast::spawn_profile(const engine& of, const engine_options& options
 }
 
 // Host cards all lie in the system's memory, and each of them only knows its own.
-void engine::cast::spawn_watcher(const engine_options& options) {
+void engine::cast::spawn_watcher(const engine_options& options, std::vector<std::optional<double>> ceilings_mib) {
   actors::watcher_options watch{.now = actors::steady_clock(),
                                 .free_bytes = [](card_id) { return kernels::available_memory_bytes(); },
                                 .min_free_mib = options.from.min_free_vram_mib,
+                                .ceilings_mib = std::move(ceilings_mib),
                                 .shared = true,
                                 .tell = options.tell};
   watcher_ = system_.spawn<caf::detached>(actors::watcher_behavior, cards_, ledger_, std::move(watch));
@@ -283,6 +286,7 @@ void engine::restore_ledger(const engine_options& options) {
     return;
   }
   for (actors::card_options& card : card_options_) {
+    if (!options.from.auto_yield) ledger_->yield(card.card, std::nullopt);  // nobody would ever lift it
     const std::uint32_t reserve = ledger_->reserve_mib(card.card);
     card.held_goal = {.reserve_mib = reserve, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = ledger_->ceiling_mib(card.card, reserve)};
   }

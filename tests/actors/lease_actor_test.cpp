@@ -332,6 +332,116 @@ TEST_CASE("a request that is repeated by its name from another connection is giv
   CHECK(actors.kept->leases.size() == 1);
 }
 
+TEST_CASE("the name of a lease that has ended is free again, and so is one that was refused for want of room") {
+  cast actors(one_card);
+  const bus::request_id name{std::string("job-1")};
+  const auto ask = [&](std::uint32_t mib) {
+    actors.send(ada, {name, false, acquire(mib)});
+    actors.run();
+    return actors.replies.back().what;
+  };
+  CHECK(std::get<error>(ask(1000).body).code == errc::short_of);
+  CHECK(std::get<bus::lease_report>(ask(8).body).leases[0].lease_id == 1);
+  CHECK(std::get<bus::lease_report>(ask(8).body).leases[0].lease_id == 1);
+  actors.pass(61s);
+  CHECK(std::get<bus::lease_report>(ask(8).body).leases[0].lease_id == 2);
+}
+
+TEST_CASE("an id that belongs to another request of the client is refused, and nothing is done") {
+  cast actors(one_card);
+  granted(actors, 1, acquire(8));
+  send(actors, ada, 1, bus::vram{5, 0});
+  actors.run();
+  CHECK(std::get<error>(actors.replies.back().what.body).code == errc::bad_value);
+  CHECK_THAT(std::get<error>(actors.replies.back().what.body).text, Catch::Contains("id 1 belongs to another request"));
+  CHECK(card(actors).reserve_mib == 0);
+}
+
+TEST_CASE("after an acquire that was refused, what the card has is counted anew for the next one") {
+  test::shared_device device;
+  cast actors(one_card_on(device));
+  device.others_bytes = 16u << 20;
+  REQUIRE(actors.ask<bus::card_info>(actors.cards[0], load_atom::value));
+  send(actors, ada, 1, acquire(12));
+  actors.run();
+  CHECK(answer<error>(actors, ada, 1) != nullptr);
+  device.others_bytes = 0;
+  granted(actors, 2, acquire(12));
+}
+
+TEST_CASE("who waits for room comes before one who asks later for less, on that card") {
+  cast actors({.first_layers = {0, 3}});
+  const auto first = granted(actors, 1, acquire(6)).leases[0].lease_id;
+  auto large = acquire(8);
+  large.wait_s = 30;
+  send(actors, bob, 1, large);
+  send(actors, bob, 2, acquire(2));
+  auto patient = acquire(2);
+  patient.wait_s = 30;
+  send(actors, bob, 3, patient);
+  send(actors, bob, 4, acquire(2, 1));
+  actors.run();
+  REQUIRE(answer<error>(actors, bob, 2) != nullptr);
+  CHECK_THAT(answer<error>(actors, bob, 2)->text, Catch::Contains("others wait for room on card 0"));
+  CHECK(answer<bus::lease_report>(actors, bob, 3) == nullptr);
+  CHECK(answer<bus::lease_report>(actors, bob, 4) != nullptr);
+  for (int second = 0; second < 5; ++second) actors.pass(1s);
+  CHECK(answer<bus::lease_report>(actors, bob, 3) == nullptr);
+  send(actors, ada, 2, about("release", first));
+  actors.run();
+  REQUIRE(answer<bus::lease_report>(actors, bob, 1) != nullptr);
+  CHECK(answer<bus::lease_report>(actors, bob, 1)->leases[0].lease_id < answer<bus::lease_report>(actors, bob, 3)->leases[0].lease_id);
+}
+
+TEST_CASE("who waits is told when his time is over, not at the next look around") {
+  cast actors(one_card);
+  granted(actors, 1, acquire(20));
+  actors.pass(300ms);
+  auto second = acquire(20);
+  second.wait_s = 1;
+  send(actors, bob, 1, second);
+  actors.run();
+  for (int i = 0; i < 9; ++i) actors.pass(100ms);
+  CHECK(answer<error>(actors, bob, 1) == nullptr);
+  actors.pass(101ms);
+  CHECK(answer<error>(actors, bob, 1) != nullptr);
+}
+
+TEST_CASE("an acquire whose process ends while it waits is ended too") {
+  cast actors(one_card);
+  granted(actors, 1, acquire(20));
+  actors.processes[4711] = 1000;
+  auto second = acquire(20);
+  second.wait_s = 30;
+  second.pid = 4711;
+  send(actors, bob, 1, second);
+  actors.run();
+  actors.processes.clear();
+  actors.pass(2s);
+  REQUIRE(answer<error>(actors, bob, 1) != nullptr);
+  CHECK(answer<error>(actors, bob, 1)->code == errc::cancelled);
+}
+
+TEST_CASE("what could not be written down is tried again until it is, and a renewal that could not be is none") {
+  cast actors(one_card);
+  const auto lease = granted(actors, 1, acquire(8)).leases[0].lease_id;
+  actors.disk_is_full = true;
+  auto renewal = about("renew", lease);
+  renewal.ttl_s = 5000;
+  send(actors, ada, 2, renewal);
+  send(actors, ada, 3, about("list"));
+  actors.run();
+  CHECK(answer<error>(actors, ada, 2)->code == errc::file_unwritable);
+  CHECK(answer<bus::lease_report>(actors, ada, 3)->leases[0].ends_in_s <= 60);
+  send(actors, ada, 4, about("release", lease));
+  actors.run();
+  actors.pass(3s);
+  CHECK(actors.kept->leases.size() == 1);
+  actors.disk_is_full = false;
+  actors.pass(2s);
+  CHECK(actors.kept->leases.empty());
+}
+
 TEST_CASE("a card whose size is fixed lends nothing, and says which setting to change") {
   auto options = one_card;
   options.elastic = false;

@@ -24,7 +24,7 @@ bus::lease wanted(std::uint32_t device, std::uint32_t mib, std::optional<std::ui
 bool everybody(std::uint32_t, std::uint64_t) { return true; }
 
 std::uint64_t lend(ledger& book, std::uint32_t device, std::uint32_t mib, std::optional<std::uint32_t> ttl_s = {}, time_point now = start) {
-  if (!book.knows_together({device})) book.note_together({device}, 12000);
+  if (!book.lends({device})) book.note_together({device}, 12000);
   return book.grant(wanted(device, mib, ttl_s), {}, mib, 0, now).id;
 }
 
@@ -66,10 +66,10 @@ TEST_CASE("once the last lease of a card has ended its memory is read anew") {
   ledger book({0});
   const auto first = lend(book, 0, 3000), second = lend(book, 0, 3000);
   REQUIRE(book.end(first, lease_cause::released));
-  CHECK(book.knows_together({0}));
+  CHECK(book.lends({0}));
   CHECK(book.ceiling_mib({0}, 0) == 9000.0);
   REQUIRE(book.end(second, lease_cause::released));
-  CHECK_FALSE(book.knows_together({0}));
+  CHECK_FALSE(book.lends({0}));
   CHECK_FALSE(book.ceiling_mib({0}, 0));
 }
 
@@ -190,6 +190,26 @@ TEST_CASE("reserves and leases outlive the process, with the time that is left o
   CHECK(lend(after, 0, 1, {}, later) == renewed + 1);
 }
 
+TEST_CASE("a reserve that nobody asked for, or that was taken back, is what the settings say at the next start") {
+  ledger before({700, 700});
+  before.set({{1}, 5000});
+  before.set({{1}, 700});
+  ledger after({0, 900});
+  REQUIRE(after.restore(before.state(start, unix_start), start, unix_start));
+  CHECK(after.reserve_mib({0}) == 0);
+  CHECK(after.reserve_mib({1}) == 900);
+}
+
+TEST_CASE("what a cache gave way to outlives the process") {
+  ledger before({0, 0});
+  before.yield({1}, 250.5);
+  ledger after({0, 0});
+  REQUIRE(after.restore(before.state(start, unix_start), start, unix_start));
+  CHECK_FALSE(after.yield_mib({0}));
+  CHECK(after.yield_mib({1}) == 250.5);
+  CHECK(after.ceiling_mib({1}, 0) == 250.5);
+}
+
 TEST_CASE("what expired while no daemon ran is not revived by a restart, and a clock set back makes no lease longer than any may be") {
   ledger before({0});
   lend(before, 0, 3000, 100);
@@ -197,7 +217,7 @@ TEST_CASE("what expired while no daemon ran is not revived by a restart, and a c
   ledger late({0});
   REQUIRE(late.restore(kept, start, unix_start + 100'000));
   CHECK(late.leases().empty());
-  CHECK_FALSE(late.knows_together({0}));
+  CHECK_FALSE(late.lends({0}));
   ledger early({0});
   REQUIRE(early.restore(kept, start, 0));
   REQUIRE(early.leases().size() == 1);

@@ -25,6 +25,16 @@ TEST_CASE("a token passes through every stage, so times add up, and hit rates co
   CHECK(all.tokens_per_s_now == Approx(100));
 }
 
+TEST_CASE("the way between the stages counts with each token, and makes no speed of none") {
+  bus::plan_report all = together({stage(1, 3, 0.2, 15), stage(0, 1, 0.6, 5)});
+  add_handover(all, 5);
+  CHECK(all.tokens_per_s == Approx(1000.0 / 25));
+  CHECK(all.tokens_per_s_now == Approx(1000.0 / 15));
+  bus::plan_report nothing = together({stage(0, 1, 0.5, 0)});
+  add_handover(nothing, 5);
+  CHECK(nothing.tokens_per_s == 0);
+}
+
 TEST_CASE("while one stage has measured nothing, no speed is foreseen") {
   const bus::plan_report all = together({stage(0, 1, 0.5, 5), stage(1, 1, 0.5, 0)});
   CHECK(all.tokens_per_s == 0);

@@ -19,12 +19,12 @@ std::uint32_t device_in(const bus::reply& what) { return std::get<bus::vram_repo
 
 TEST_CASE("a request is fresh once, then in progress, then answered with what it was answered with") {
   request_book book(10, 10);
-  CHECK(book.begin(ada, number(7)) == verdict::fresh);
-  CHECK(book.begin(ada, number(7)) == verdict::in_progress);
+  CHECK(book.begin(ada, number(7), 1) == verdict::fresh);
+  CHECK(book.begin(ada, number(7), 1) == verdict::in_progress);
   CHECK(book.open_count() == 1);
   book.finish(ada, report(number(7), 3));
   CHECK(book.open_count() == 0);
-  CHECK(book.begin(ada, number(7)) == verdict::answered);
+  CHECK(book.begin(ada, number(7), 1) == verdict::answered);
   CHECK(device_in(book.answer(ada, number(7))) == 3);
   CHECK(book.answer(ada, number(7)).id == number(7));
   CHECK(book.open_count() == 0);
@@ -32,64 +32,64 @@ TEST_CASE("a request is fresh once, then in progress, then answered with what it
 
 TEST_CASE("ids of other clients, and a text that looks like the number, are other requests") {
   request_book book(10, 10);
-  CHECK(book.begin(ada, number(7)) == verdict::fresh);
-  CHECK(book.begin(bob, number(7)) == verdict::fresh);
-  CHECK(book.begin(ada, {std::string("7")}) == verdict::fresh);
+  CHECK(book.begin(ada, number(7), 1) == verdict::fresh);
+  CHECK(book.begin(bob, number(7), 1) == verdict::fresh);
+  CHECK(book.begin(ada, {std::string("7")}, 1) == verdict::fresh);
   CHECK(book.open_count() == 3);
 }
 
 TEST_CASE("text commands have no id and are always done") {
   request_book book(2, 10);
-  CHECK(book.begin(ada, {}) == verdict::fresh);
-  CHECK(book.begin(ada, {}) == verdict::fresh);
-  CHECK(book.begin(ada, {}) == verdict::full);
+  CHECK(book.begin(ada, {}, 1) == verdict::fresh);
+  CHECK(book.begin(ada, {}, 1) == verdict::fresh);
+  CHECK(book.begin(ada, {}, 1) == verdict::full);
   book.finish(ada, report({}, 0));
   CHECK(book.open_count() == 1);
-  CHECK(book.begin(ada, {}) == verdict::fresh);
+  CHECK(book.begin(ada, {}, 1) == verdict::fresh);
 }
 
 TEST_CASE("when too many are open new requests are refused, and known ones are still known") {
   request_book book(2, 10);
-  book.begin(ada, number(1));
+  book.begin(ada, number(1), 1);
   book.finish(ada, report(number(1), 1));
-  book.begin(ada, number(2));
-  book.begin(bob, number(3));
-  CHECK(book.begin(ada, number(4)) == verdict::full);
-  CHECK(book.begin(ada, number(2)) == verdict::in_progress);
-  CHECK(book.begin(ada, number(1)) == verdict::answered);
+  book.begin(ada, number(2), 1);
+  book.begin(bob, number(3), 1);
+  CHECK(book.begin(ada, number(4), 1) == verdict::full);
+  CHECK(book.begin(ada, number(2), 1) == verdict::in_progress);
+  CHECK(book.begin(ada, number(1), 1) == verdict::answered);
   CHECK(book.open_count() == 2);
   book.finish(bob, report(number(3), 0));
-  CHECK(book.begin(ada, number(4)) == verdict::fresh);
+  CHECK(book.begin(ada, number(4), 1) == verdict::fresh);
 }
 
 TEST_CASE("the oldest answers are forgotten when there are too many, whoever asked") {
   request_book book(10, 2);
   for (std::uint64_t id : {1, 2, 3}) {
     const bus::client_id& client = id == 2 ? bob : ada;
-    book.begin(client, number(id));
+    book.begin(client, number(id), 1);
     book.finish(client, report(number(id), static_cast<std::uint32_t>(id)));
   }
-  CHECK(book.begin(bob, number(2)) == verdict::answered);
-  CHECK(book.begin(ada, number(3)) == verdict::answered);
-  CHECK(book.begin(ada, number(1)) == verdict::fresh);
+  CHECK(book.begin(bob, number(2), 1) == verdict::answered);
+  CHECK(book.begin(ada, number(3), 1) == verdict::answered);
+  CHECK(book.begin(ada, number(1), 1) == verdict::fresh);
 }
 
 TEST_CASE("a client that leaves takes its requests and answers with it, and nobody else's") {
   request_book book(10, 10);
-  book.begin(ada, number(1));
-  book.begin(ada, number(2));
-  book.begin(ada, {});
-  book.begin(bob, number(1));
-  book.begin(bob, {});
+  book.begin(ada, number(1), 1);
+  book.begin(ada, number(2), 1);
+  book.begin(ada, {}, 1);
+  book.begin(bob, number(1), 1);
+  book.begin(bob, {}, 1);
   book.finish(ada, report(number(1), 1));
   book.forget(ada);
   CHECK(book.open_count() == 2);
   book.finish(ada, report(number(2), 1));  // too late: nobody is waiting
   book.finish(ada, report({}, 1));
   CHECK(book.open_count() == 2);
-  CHECK(book.begin(bob, number(1)) == verdict::in_progress);
-  CHECK(book.begin(ada, number(1)) == verdict::fresh);
-  CHECK(book.begin(ada, number(2)) == verdict::fresh);
+  CHECK(book.begin(bob, number(1), 1) == verdict::in_progress);
+  CHECK(book.begin(ada, number(1), 1) == verdict::fresh);
+  CHECK(book.begin(ada, number(2), 1) == verdict::fresh);
 }
 
 // What the book should know: all of it, without any structure.
@@ -150,7 +150,7 @@ TEST_CASE("the book agrees with a plain list under random requests, answers and 
       naive.finish(index, step);
     } else {
       const std::uint64_t id = random() % 6;
-      const verdict said = book.begin(client, number(id));
+      const verdict said = book.begin(client, number(id), 1);
       ++seen[said];
       REQUIRE(said == naive.begin(client, id));
       if (said == verdict::answered) REQUIRE(device_in(book.answer(client, number(id))) == *naive.find_answer(client, id));

@@ -13,7 +13,7 @@ constexpr std::uint32_t mark_mib = 1000;
 
 class watched {
  public:
-  explicit watched(std::vector<std::uint32_t> first_layers = {0}, std::uint32_t min_free_mib = mark_mib)
+  explicit watched(std::vector<std::uint32_t> first_layers = {0}, std::uint32_t min_free_mib = mark_mib, std::vector<std::optional<double>> ceilings_mib = {})
       : actors({.first_layers = std::move(first_layers)}) {
     watcher_options options{.now = actors.clock(),
                             .free_bytes = [this](card_id) -> result<std::uint64_t> {
@@ -22,6 +22,7 @@ class watched {
                               return static_cast<std::uint64_t>(free_mib * mib);
                             },
                             .min_free_mib = min_free_mib,
+                            .ceilings_mib = std::move(ceilings_mib),
                             .shared = true,
                             .tell = [this](bus::event_body what) { actors.events.push_back(std::move(what)); }};
     watcher = actors.system().spawn(watcher_behavior, actors.cards, actors.ledger, std::move(options));
@@ -105,17 +106,29 @@ TEST_CASE("cards in the same memory give together what is missing, not each of t
 
 TEST_CASE("without a mark of its own the reserve in force is the mark, and without a figure nothing is decided") {
   watched here({0}, 0);
-  here.free_mib = 3;
+  here.free_mib = 299;
   here.pass(std::chrono::seconds(2));
   CHECK(here.events<bus::pressure>().empty());
-  REQUIRE(here.actors.ask<bus::vram_report>(here.actors.ledger, vram_atom::value, bus::vram{4, 0}));
+  REQUIRE(here.actors.ask<bus::vram_report>(here.actors.ledger, vram_atom::value, bus::vram{300, 0}));
   here.free_mib = -1;
   here.pass(std::chrono::seconds(2));
   CHECK(here.events<bus::pressure>().empty());
-  here.free_mib = 3;
+  REQUIRE(here.actors.ask<bus::vram_report>(here.actors.ledger, vram_atom::value, bus::vram{0, 0}));
+  here.free_mib = limits::yield_mark_mib_min - 3;  // below it also without a reserve, since free memory never falls below that
   here.pass(std::chrono::seconds(2));
   REQUIRE(here.events<bus::pressure>().size() == 1);
-  CHECK(here.events<bus::pressure>()[0].wanted_mib == 4);
+  CHECK(here.events<bus::pressure>()[0].wanted_mib == limits::yield_mark_mib_min);
+}
+
+TEST_CASE("a cache that gave way under an earlier watcher comes back under this one, though less is free than the margin of a large cache") {
+  watched here({0}, mark_mib, {10.0});
+  const double full = here.card().expert_cache_full_mib;
+  here.actors.self()->send(here.actors.ledger, yield_atom::value, card_id{0}, 10.0);
+  here.actors.run();
+  CHECK(here.card().expert_cache_mib == 10);
+  here.free_mib = mark_mib + full + 1;
+  here.pass(4 * limits::yield_calm_min);
+  CHECK(here.card().expert_cache_mib == full);
 }
 
 }  // namespace

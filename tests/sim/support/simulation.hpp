@@ -370,7 +370,7 @@ class simulation {
     const actors::ledger& book = ledger().options->book;
     // A card whose device fell silent in the middle of a command, which was answered with that error, is brought back once it speaks.
     const bool idle = ledger().operations.empty() && !ledger().regrowths[card];
-    if (idle && !book.knows_together({card})) disturbed_[card] = false;
+    if (idle && !book.lends({card})) disturbed_[card] = false;
     const std::uint64_t lent = lent_mib(card);
     if (lent == 0) return;
     together_[card] = *book.state(actors_->now(), 0).cards[card].together_mib;
