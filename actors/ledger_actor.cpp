@@ -323,11 +323,8 @@ void acquire(ledger_pointer self, acquiring wanted) {
 
 // Those whose time is over are told; the others try again, oldest first.
 void retry_waiting(ledger_pointer self) {
+  set_tick(self);  // while they are known: the operations before them may take a while
   for (acquiring& each : std::exchange(self->state.waiting_for_room, {})) acquire(self, std::move(each));
-  enqueue(self, [self] {
-    set_tick(self);  // who waits on is known by then
-    next(self);
-  });
 }
 
 void end_lease(ledger_pointer self, std::uint64_t id, lease_cause cause, const std::function<void(const result<ended_lease>&)>& answer) {
