@@ -112,7 +112,7 @@ result<request> read_request(const wire::map& fields) {
 }
 
 tl::expected<request, refusal> decode_map(bytes_view frame) {
-  const auto parsed = wire::parse(frame);
+  const auto parsed = wire::parse(frame, "; send it re-encoded, or as token ids");
   if (!parsed) return tl::unexpected(refusal{{}, false, parsed.error()});
   const auto* fields = std::get_if<wire::map>(&parsed->root.held);
   if (fields == nullptr) {
