@@ -2,12 +2,12 @@
 #include "config/limits.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/ebb/reach.hpp"
+#include "tools/ebb/signal_forwarding.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/to_json.hpp"
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -96,18 +96,23 @@ class held_program {
     gate_ = -1;
   }
 
-  // Waits so long for its end; its exit code as a shell says it (128 + the signal), or none.
-  std::optional<int> wait(std::chrono::milliseconds time) {
+  // Whether it has ended, after waiting so long at most. Its number is its own until it is reaped.
+  bool ends_within(std::chrono::milliseconds time) const {
     const auto until = std::chrono::steady_clock::now() + time;
     do {
-      int status = 0;
-      if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-        ended_ = true;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      }
+      siginfo_t seen{};
+      if (::waitid(P_PID, static_cast<id_t>(pid_), &seen, WEXITED | WNOHANG | WNOWAIT) == 0 && seen.si_pid == pid_) return true;
       ::usleep(2000);
     } while (std::chrono::steady_clock::now() < until);
-    return std::nullopt;
+    return false;
+  }
+
+  // Waits for its end; its exit code as a shell says it: 128 + the signal.
+  int reap() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
  private:
@@ -127,12 +132,6 @@ class held_program {
   int gate_ = -1;
   bool ended_ = false;
 };
-
-volatile sig_atomic_t forward_to = 0;
-
-void forward(int signal) {
-  if (forward_to != 0) ::kill(static_cast<pid_t>(forward_to), signal);
-}
 
 void renew(const daemon_choice& daemon, const lease_options& options, std::uint64_t id) {
   bus::lease asked;
@@ -164,14 +163,15 @@ int run_inside(const daemon_choice& daemon, const lease_options& options, std::u
   const auto& report = std::get<bus::lease_report>(reply->body);
   if (!report.warning.empty()) std::fprintf(stderr, "ebb: %s\n", report.warning.c_str());
   const std::uint64_t id = report.leases.front().lease_id;
-  forward_to = program.pid();
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, forward);
-  program.let_go();
   const std::chrono::milliseconds pause = std::chrono::seconds(options.ttl_s.value_or(limits::lease_ttl_s_default)) / 3;
-  std::optional<int> code;
-  while (!(code = program.wait(pause))) renew(daemon, options, id);
+  {
+    const signal_forwarding to_program(program.pid());
+    program.let_go();
+    while (!program.ends_within(pause)) renew(daemon, options, id);
+  }
+  const int code = program.reap();
   release(daemon, id);
-  return *code;
+  return code;
 }
 
 int about_lease(const daemon_choice& daemon, const lease_options& options, const std::string& action) {
