@@ -1,6 +1,7 @@
 // Memory lent and taken back by `ebb` as a program: reserves, leases, and what is told of them.
 #include "tests/tools/support/on_terminal.hpp"
 #include "tests/tools/support/programs.hpp"
+#include <algorithm>
 
 using namespace ebb;
 using namespace ebb::tools;
@@ -76,6 +77,14 @@ TEST_CASE("Ctrl-C in a terminal reaches the program inside a lease once, and a s
   CHECK(ebb.shown().ends_with("SIGTERM process\r\n"));
   CHECK_THAT(ebb.shown(), !Catch::Contains("SIGINT process"));
   CHECK(daemon.asked({"lease", "list"}).out == "no lease is held\n");
+}
+
+TEST_CASE("an owner's name in a list of leases is quoted, so that it can neither forge a line nor command the terminal") {
+  running_ebbd daemon;
+  REQUIRE(daemon.asked({"lease", "2", "--owner", "x\x1b[2J\nlease 9  1 MiB"}).code == exit_ok);
+  const outcome listed = daemon.asked({"lease", "list"});
+  CHECK_THAT(listed.out, Catch::StartsWith("lease 1  2 MiB on device 0  for \"x\\x1b[2J\\x0alease 9  1 MiB\"  ends in "));
+  CHECK(std::count(listed.out.begin(), listed.out.end(), '\n') == 1);
 }
 
 TEST_CASE("a lease ends when its program is killed, though nobody releases it") {

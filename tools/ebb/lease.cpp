@@ -1,5 +1,6 @@
 // tools/ebb/lease.cpp: `ebb lease`: VRAM for a program while it runs, and the leases that are held.
 #include "config/limits.hpp"
+#include "config/utf8.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/ebb/reach.hpp"
 #include "tools/ebb/signal_forwarding.hpp"
@@ -30,11 +31,16 @@ result<bus::reply> ask_about_lease(connection& daemon, const bus::lease& asked) 
   return ask(daemon, asked, limits::resize_timeout + std::chrono::seconds(asked.wait_s.value_or(0)));
 }
 
+// The owner is another client's word.
 void print_lease(const bus::lease_info& lease) {
   std::printf("lease %llu  %u MiB on device %u  for %s  ends in %.0f s", static_cast<unsigned long long>(lease.lease_id), lease.mib, lease.device,
-              lease.owner.c_str(), lease.ends_in_s);
+              in_quotes(lease.owner).c_str(), lease.ends_in_s);
   if (lease.pid != 0) std::printf(" or with process %u", lease.pid);
   std::printf("\n");
+}
+
+void print_warning(const std::string& text) {
+  if (!text.empty()) std::fprintf(stderr, "ebb: %s\n", on_one_line(text).c_str());
 }
 
 int print_answer(const result<bus::reply>& reply, bool json) {
@@ -46,7 +52,7 @@ int print_answer(const result<bus::reply>& reply, bool json) {
   }
   for (const bus::lease_info& each : report.leases) print_lease(each);
   if (report.leases.empty()) std::printf("no lease is held\n");
-  if (!report.warning.empty()) std::fprintf(stderr, "ebb: %s\n", report.warning.c_str());
+  print_warning(report.warning);
   return exit_ok;
 }
 
@@ -140,7 +146,7 @@ void renew(const daemon_choice& daemon, const lease_options& options, std::uint6
   asked.ttl_s = options.ttl_s;
   auto reached = reach(daemon);  // anew each time, since the daemon may have been started again
   const auto reply = reached ? ask_about_lease(**reached, asked) : fail(reached.error());
-  if (!reply) std::fprintf(stderr, "ebb: lease %llu could not be renewed: %s\n", static_cast<unsigned long long>(id), reply.error().text.c_str());
+  if (!reply) std::fprintf(stderr, "ebb: lease %llu could not be renewed: %s\n", static_cast<unsigned long long>(id), on_one_line(reply.error().text).c_str());
 }
 
 void release(const daemon_choice& daemon, std::uint64_t id) {
@@ -161,7 +167,7 @@ int run_inside(const daemon_choice& daemon, const lease_options& options, std::u
   const auto reply = ask_about_lease(**reached, asked);
   if (!reply) return report_error(reply.error());
   const auto& report = std::get<bus::lease_report>(reply->body);
-  if (!report.warning.empty()) std::fprintf(stderr, "ebb: %s\n", report.warning.c_str());
+  print_warning(report.warning);
   const std::uint64_t id = report.leases.front().lease_id;
   const std::chrono::milliseconds pause = std::chrono::seconds(options.ttl_s.value_or(limits::lease_ttl_s_default)) / 3;
   {
