@@ -136,10 +136,12 @@ void append(bytes& out, Pack pack) {
   pack(packer);
 }
 
-std::string shortest(double what) {
+// The shortest that reads back the same, with a point, an exponent or a name, so that nobody takes it for a whole number.
+std::string shown(double what) {
   char digits[32];
   const auto end = std::to_chars(std::begin(digits), std::end(digits), what).ptr;
-  return {digits, end};
+  const std::string text(digits, end);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
 struct describer {
@@ -147,7 +149,7 @@ struct describer {
   std::string operator()(bool what) const { return what ? "true" : "false"; }
   std::string operator()(std::uint64_t what) const { return std::to_string(what); }
   std::string operator()(std::int64_t what) const { return std::to_string(what); }
-  std::string operator()(double what) const { return shortest(what); }
+  std::string operator()(double what) const { return shown(what); }
   std::string operator()(std::string_view what) const { return in_quotes(what); }
   std::string operator()(blob what) const { return std::to_string(what.content.size()) + " raw bytes"; }
   std::string operator()(extension what) const { return std::to_string(what.size_bytes) + " raw bytes"; }
