@@ -69,10 +69,10 @@ TEST_CASE("ebb vram prints what each card holds, and - is the reserve of the sta
 
 TEST_CASE("ebb vram refuses what is no number of MiB and a card that does not exist, and changes nothing") {
   const running_ebbd daemon;
-  check_usage_error(daemon.asked({"vram", "abc"}), "\"abc\" is no number of MiB; give a whole number from 0, or - for the reserve of the start");
+  check_usage_error(daemon.asked({"vram", "abc"}), "\"abc\" is no number of MiB; give a whole number from 0 to 4294967295, or - for the reserve of the start");
   check_usage_error(daemon.asked({"vram", "1.5"}), "\"1.5\" is no number of MiB");
   check_usage_error(daemon.asked({"vram", "-1"}), "-1");
-  check_usage_error(daemon.asked({"vram", "4294967296"}), "\"4294967296\" is no number of MiB");
+  check_usage_error(daemon.asked({"vram", "4294967296"}), "\"4294967296\" is no number of MiB; give a whole number from 0 to 4294967295");
   check_usage_error(daemon.asked({"vram", "5", "x"}), "device");
   check_usage_error(daemon.asked({"vram", "5", "2"}), "no device 2 in this run; devices are 0 to 1");
   check_usage_error(daemon.asked({"vram", "5", "1", "7"}), "7");

@@ -85,6 +85,7 @@ TEST_CASE("an owner's name in a list of leases is quoted, so that it can neither
   const outcome listed = daemon.asked({"lease", "list"});
   CHECK_THAT(listed.out, Catch::StartsWith("lease 1  2 MiB on device 0  for \"x\\x1b[2J\\x0alease 9  1 MiB\"  ends in "));
   CHECK(std::count(listed.out.begin(), listed.out.end(), '\n') == 1);
+  CHECK(daemon.asked({"lease", "release", "1"}).out == "lease 1  2 MiB on device 0  for \"x\\x1b[2J\\x0alease 9  1 MiB\"  has ended\n");
 }
 
 TEST_CASE("a lease ends when its program is killed, though nobody releases it") {

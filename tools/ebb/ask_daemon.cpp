@@ -19,7 +19,8 @@ result<std::optional<std::uint32_t>> reserve_of(const std::string& text) {
   std::uint32_t mib = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), mib);
   if (failure != std::errc{} || end != text.data() + text.size()) {
-    return fail(errc::bad_value, "\"" + text + "\" is no number of MiB; give a whole number from 0, or - for the reserve of the start");
+    return fail(errc::bad_value, in_quotes(text) + " is no number of MiB; give a whole number from 0 to " + std::to_string(UINT32_MAX) +
+                                     ", or - for the reserve of the start");
   }
   return mib;
 }

@@ -32,10 +32,12 @@ result<bus::reply> ask_about_lease(connection& daemon, const bus::lease& asked) 
 }
 
 // The owner is another client's word.
-void print_lease(const bus::lease_info& lease) {
-  std::printf("lease %llu  %u MiB on device %u  for %s  ends in %.0f s", static_cast<unsigned long long>(lease.lease_id), lease.mib, lease.device,
-              in_quotes(lease.owner).c_str(), lease.ends_in_s);
-  if (lease.pid != 0) std::printf(" or with process %u", lease.pid);
+void print_lease(const bus::lease_info& lease, bool ended) {
+  std::printf("lease %llu  %u MiB on device %u  for %s  ", static_cast<unsigned long long>(lease.lease_id), lease.mib, lease.device,
+              in_quotes(lease.owner).c_str());
+  if (ended) std::printf("has ended");
+  else std::printf("ends in %.0f s", lease.ends_in_s);
+  if (!ended && lease.pid != 0) std::printf(" or with process %u", lease.pid);
   std::printf("\n");
 }
 
@@ -43,14 +45,14 @@ void print_warning(const std::string& text) {
   if (!text.empty()) std::fprintf(stderr, "ebb: %s\n", on_one_line(text).c_str());
 }
 
-int print_answer(const result<bus::reply>& reply, bool json) {
+int print_answer(const result<bus::reply>& reply, const std::string& action, bool json) {
   if (!reply) return report_error(reply.error());
   const auto& report = std::get<bus::lease_report>(reply->body);
   if (json) {
     std::cout << to_line(to_json(*reply)) << std::endl;
     return exit_ok;
   }
-  for (const bus::lease_info& each : report.leases) print_lease(each);
+  for (const bus::lease_info& each : report.leases) print_lease(each, action == "release");
   if (report.leases.empty()) std::printf("no lease is held\n");
   print_warning(report.warning);
   return exit_ok;
@@ -193,7 +195,7 @@ int about_lease(const daemon_choice& daemon, const lease_options& options, const
   }
   auto reached = reach(daemon);
   if (!reached) return report_no_daemon(reached.error());
-  return print_answer(ask_about_lease(**reached, asked), options.json);
+  return print_answer(ask_about_lease(**reached, asked), action, options.json);
 }
 
 }  // namespace
@@ -203,13 +205,13 @@ int lease(const daemon_choice& daemon, const lease_options& options) {
   if (first == "list" || first == "renew" || first == "release") return about_lease(daemon, options, first);
   const auto mib = number_of<std::uint32_t>(first);
   if (!mib || *mib == 0) {
-    return report_error({errc::bad_value, "\"" + first + "\" is no number of MiB from 1; `ebb lease 8000 --device 1 -- COMMAND`, or list, renew ID, release ID"});
+    return report_error({errc::bad_value, in_quotes(first) + " is no number of MiB from 1 to " + std::to_string(UINT32_MAX) + "; `ebb lease 8000 --device 1 -- COMMAND`, or list, renew ID, release ID"});
   }
   if (options.words.size() > 1) return report_error({errc::bad_value, "what is to be run goes behind --, as in `ebb lease 8000 -- COMMAND`"});
   if (!options.program.empty()) return run_inside(daemon, options, *mib);
   auto reached = reach(daemon);
   if (!reached) return report_no_daemon(reached.error());
-  return print_answer(ask_about_lease(**reached, acquire_by(options, *mib)), options.json);
+  return print_answer(ask_about_lease(**reached, acquire_by(options, *mib)), "acquire", options.json);
 }
 
 }  // namespace ebb::tools
