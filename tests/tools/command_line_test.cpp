@@ -247,6 +247,16 @@ TEST_CASE("files that are missing or no GGUF, and arguments that are wrong, end 
   check_usage_error(ebb_runs({"run", demo_model, "-p", "a"}, {{"EBB_ISA", "sse9"}}), "EBB_ISA");
 }
 
+TEST_CASE("ebb lease alone says what it needs, and each bound of its options is told in plain numbers") {
+  check_usage_error(ebb_runs({"lease"}), "`ebb lease 8000 --device 1 -- COMMAND`");
+  check_usage_error(ebb_runs({"lease", "5", "--ttl", "0"}), "\"0\" is no whole number of seconds from 1 to 604800");
+  check_usage_error(ebb_runs({"lease", "5", "--ttl", "604801"}), "from 1 to 604800");
+  check_usage_error(ebb_runs({"lease", "5", "--wait", "3601"}), "\"3601\" is no whole number of seconds from 0 to 3600");
+  check_usage_error(ebb_runs({"lease", "5", "--min", "0"}), "\"0\" is no whole number of MiB from 1 to 4294967295");
+  check_usage_error(ebb_runs({"lease", "5", "--min", "1.5"}), "\"1.5\" is no whole number of MiB");
+  check_usage_error(ebb_runs({"lease", "5", "--device", "-1"}), "\"-1\" is no whole number from 0 to 4294967295");
+}
+
 TEST_CASE("help of every command ends well, with examples and the exit codes; so does the version") {
   const outcome all = ebb_runs({"--help"});
   CHECK(all.code == exit_ok);

@@ -215,3 +215,7 @@ int lease(const daemon_choice& daemon, const lease_options& options) {
 }
 
 }  // namespace ebb::tools
+  if (options.words.empty()) {
+    return report_error({errc::bad_value, "how many MiB, or what about leases? As in `ebb lease 8000 --device 1 -- COMMAND`, `ebb lease list`, "
+                                          "`ebb lease renew 7`, `ebb lease release 7`; `ebb lease --help` says more"});
+  }
