@@ -15,7 +15,7 @@ namespace ebb::tools {
 namespace {
 
 result<std::optional<std::uint32_t>> reserve_of(const std::string& text) {
-  if (text.empty() || text == "-") return std::nullopt;
+  if (text == "-") return std::nullopt;
   std::uint32_t mib = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), mib);
   if (failure != std::errc{} || end != text.data() + text.size()) {

@@ -63,7 +63,7 @@ bus::lease acquire_by(const lease_options& options, std::uint32_t mib) {
   asked.action = "acquire";
   asked.owner = options.owner;
   if (asked.owner.empty()) asked.owner = options.program.empty() ? "ebb lease" : options.program.front().substr(0, limits::lease_owner_bytes_max);
-  asked.device = options.device;
+  asked.device = options.device.value_or(0);
   asked.mib = mib;
   asked.min_mib = options.min_mib;
   asked.ttl_s = options.ttl_s;
@@ -182,7 +182,22 @@ int run_inside(const daemon_choice& daemon, const lease_options& options, std::u
   return code;
 }
 
+// What means nothing to an action is refused, lest it be taken for done.
+result<void> check_options(const lease_options& options, const std::string& action) {
+  const std::pair<const char*, bool> without_meaning[] = {{"--device", options.device.has_value()},
+                                                          {"--min", options.min_mib.has_value()},
+                                                          {"--ttl", options.ttl_s && action != "renew"},
+                                                          {"--wait", options.wait_s.has_value()},
+                                                          {"--owner", !options.owner.empty()},
+                                                          {"--", options.runs_program}};
+  for (const auto& [name, is_given] : without_meaning) {
+    if (is_given) return fail(errc::bad_value, std::string(name) + " has no meaning for `ebb lease " + action + "`; leave it out");
+  }
+  return {};
+}
+
 int about_lease(const daemon_choice& daemon, const lease_options& options, const std::string& action) {
+  if (auto checked = check_options(options, action); !checked) return report_error(checked.error());
   bus::lease asked;
   asked.action = action;
   if (action != "list") {
@@ -201,6 +216,10 @@ int about_lease(const daemon_choice& daemon, const lease_options& options, const
 }  // namespace
 
 int lease(const daemon_choice& daemon, const lease_options& options) {
+  if (options.words.empty()) {
+    return report_error({errc::bad_value, "how many MiB, or what about leases? As in `ebb lease 8000 --device 1 -- COMMAND`, `ebb lease list`, "
+                                          "`ebb lease renew 7`, `ebb lease release 7`; `ebb lease --help` says more"});
+  }
   const std::string& first = options.words.front();
   if (first == "list" || first == "renew" || first == "release") return about_lease(daemon, options, first);
   const auto mib = number_of<std::uint32_t>(first);
@@ -208,14 +227,13 @@ int lease(const daemon_choice& daemon, const lease_options& options) {
     return report_error({errc::bad_value, in_quotes(first) + " is no number of MiB from 1 to " + std::to_string(UINT32_MAX) + "; `ebb lease 8000 --device 1 -- COMMAND`, or list, renew ID, release ID"});
   }
   if (options.words.size() > 1) return report_error({errc::bad_value, "what is to be run goes behind --, as in `ebb lease 8000 -- COMMAND`"});
-  if (!options.program.empty()) return run_inside(daemon, options, *mib);
+  if (options.runs_program && options.program.empty()) {
+    return report_error({errc::bad_value, "behind -- comes no command; name one, as in `ebb lease 8000 -- COMMAND`, or leave -- out for a lease that is not bound to one"});
+  }
+  if (options.runs_program) return run_inside(daemon, options, *mib);
   auto reached = reach(daemon);
   if (!reached) return report_no_daemon(reached.error());
   return print_answer(ask_about_lease(**reached, acquire_by(options, *mib)), "acquire", options.json);
 }
 
 }  // namespace ebb::tools
-  if (options.words.empty()) {
-    return report_error({errc::bad_value, "how many MiB, or what about leases? As in `ebb lease 8000 --device 1 -- COMMAND`, `ebb lease list`, "
-                                          "`ebb lease renew 7`, `ebb lease release 7`; `ebb lease --help` says more"});
-  }

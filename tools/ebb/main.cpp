@@ -252,7 +252,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && !knows(app, argv[1])) return refuse_command(app, argv[1]);
   // What follows -- is another program's, options and all; CLI11 would take them for ours.
   char** const behind = argc > 1 && argv[1] == std::string_view("lease") ? std::find(argv, argv + argc, std::string_view("--")) : argv + argc;
-  if (behind != argv + argc) lease_given.program.assign(behind + 1, argv + argc);
+  lease_given.runs_program = behind != argv + argc;
+  if (lease_given.runs_program) lease_given.program.assign(behind + 1, argv + argc);
   try {
     app.parse(static_cast<int>(behind - argv), argv);
   } catch (const CLI::ParseError& stop) {
