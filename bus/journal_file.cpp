@@ -1,5 +1,6 @@
 #include "bus/journal_file.hpp"
 #include "bus/journal_reader.hpp"
+#include "bus/journal_tear.hpp"
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -54,14 +55,35 @@ result<void> journal_file::cut_torn_tail() {
   const auto wrong = read_through(reader);
   if (!wrong) return {};
   if (wrong->code == errc::file_unreadable) return fail(*wrong);
-  // Only what begins as a journal is cut: the path of anything else is a mistake in the settings.
-  if (wrong->code != errc::truncated || reader.records_read() == 0) {
-    return fail(errc::refused, wrong->text + "; it cannot be continued: move it away, or choose another path");
-  }
+  const auto torn = ends_torn(*wrong, reader);
+  if (!torn) return fail(torn.error());
+  if (!*torn) return fail(errc::refused, wrong->text + "; it cannot be continued: move it away, or choose another path");
   if (::ftruncate(file_.get(), static_cast<off_t>(reader.bytes_read())) != 0) return failed_call("cannot cut off a torn record");
   cut_bytes_ = opened_bytes_ - reader.bytes_read();
   opened_bytes_ = reader.bytes_read();
   return {};
+}
+
+// Only what begins as a journal is cut: the path of anything else is a mistake in the settings.
+result<bool> journal_file::ends_torn(const error& wrong, const journal_reader& reader) const {
+  const std::uint64_t whole_bytes = reader.bytes_read();
+  if (wrong.code != errc::truncated && wrong.code != errc::corrupt) return false;
+  if (opened_bytes_ - whole_bytes > journal_torn_bytes_max) return false;
+  const auto rest = read_from(whole_bytes);
+  if (!rest) return fail(rest.error());
+  return reader.records_read() == 0 ? is_torn_header(*rest) : is_torn_record(*rest);
+}
+
+result<bytes> journal_file::read_from(std::uint64_t offset_bytes) const {
+  bytes rest(opened_bytes_ - offset_bytes);
+  for (std::size_t there = 0; there < rest.size();) {
+    const ssize_t got = ::pread(file_.get(), rest.data() + there, rest.size() - there, static_cast<off_t>(offset_bytes + there));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed_call("cannot read its end");
+    if (got == 0) return fail(errc::file_unreadable, "journal " + name_ + ": it became shorter while it was read; another program changes it");
+    there += static_cast<std::size_t>(got);
+  }
+  return rest;
 }
 
 result<void> journal_file::append(bytes_view records) {

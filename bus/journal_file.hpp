@@ -9,9 +9,12 @@
 
 namespace ebb::bus {
 
+class journal_reader;
+
 class journal_file {
  public:
-  // Makes the file, or continues it after its last whole record: the rest of a torn one, which a killed writer leaves, is cut off.
+  // Makes the file, or continues it after its last whole record: the rest of a torn one, which a killed writer leaves, and zeros behind
+  // it, which a lost power leaves, are cut off (bus/journal_tear.hpp). Torn in its first header, it is begun anew.
   // A file that exists is read through once. Its mode becomes 0600, since frames hold people's prompts.
   // Errors: file_unwritable, file_unreadable, refused (no regular file; another process appends to it; its bytes are no journal, or
   // a damaged one, and are left as they are).
@@ -31,6 +34,8 @@ class journal_file {
   journal_file(file_descriptor file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
   result<void> prepare();
   result<void> cut_torn_tail();
+  result<bool> ends_torn(const error& wrong, const journal_reader& reader) const;
+  result<bytes> read_from(std::uint64_t offset_bytes) const;
   tl::unexpected<error> failed_call(std::string_view call) const;
 
   file_descriptor file_;

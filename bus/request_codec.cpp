@@ -64,18 +64,18 @@ void check_whole(const lease& asked, field_reader& reader) {
   const auto& actions = lease_actions();
   const auto action = std::find_if(actions.begin(), actions.end(), [&](const auto& each) { return each.name == asked.action; });
   if (action == actions.end()) {
-    return reader.refuse(errc::bad_value, "lease: action must be acquire, renew, release or list, not " + in_quotes(asked.action));
+    return reader.refuse(errc::bad_value, "action must be acquire, renew, release or list, not " + in_quotes(asked.action));
   }
   for_each_field(asked, [&](const auto& field, const auto& owner) {
     if (field.key == "action") return;
     const bool given = !is_left_out(owner.*field.member, field.when);
     const auto has = [&](const auto& keys) { return std::find(keys.begin(), keys.end(), field.key) != keys.end(); };
-    const std::string name = "lease: " + std::string(action->name) + ": " + std::string(field.key);
+    const std::string name = std::string(action->name) + ": " + std::string(field.key);
     if (has(action->required) && !given) reader.refuse(errc::missing_key, name + " is missing; give it");
     if (given && !has(action->required) && !has(action->allowed)) reader.refuse(errc::unknown_key, name + " has no meaning here; leave it out");
   });
   if (asked.min_mib && asked.mib && *asked.min_mib > *asked.mib) {
-    reader.refuse(errc::bad_value, "lease: min_mib is " + std::to_string(*asked.min_mib) + ", more than mib, which is " + std::to_string(*asked.mib));
+    reader.refuse(errc::bad_value, "min_mib is " + std::to_string(*asked.min_mib) + ", more than mib, which is " + std::to_string(*asked.mib));
   }
 }
 
@@ -111,15 +111,22 @@ result<request> read_request(const wire::map& fields) {
   return out;
 }
 
+// A byte that msgpack takes for a small number is most often the first one of JSON, or of a text that begins with a blank.
+std::string shown_root(bytes_view frame, const wire::value& root) {
+  const auto first = std::to_integer<unsigned char>(frame.front());
+  if (first >= 0x80) return "not " + describe(root);
+  return "and this one begins with " + in_quotes(as_text(frame.first(1)));
+}
+
 tl::expected<request, refusal> decode_map(bytes_view frame) {
-  const auto parsed = wire::parse(frame);
+  const auto parsed = wire::parse(frame, "; send it re-encoded, or as token ids");
   if (!parsed) return tl::unexpected(refusal{{}, false, parsed.error()});
   const auto* fields = std::get_if<wire::map>(&parsed->root.held);
   if (fields == nullptr) {
     return tl::unexpected(refusal{
         {},
         false,
-        {errc::malformed, "a frame must be a msgpack map, or text that begins with a letter, not " + describe(parsed->root)}});
+        {errc::malformed, "a frame must be a msgpack map, or text that begins with a letter, " + shown_root(frame, parsed->root)}});
   }
   if (parsed->trailing_bytes != 0) {
     return tl::unexpected(refusal{usable_id(*fields), false, {errc::malformed, trailing_text(parsed->trailing_bytes)}});

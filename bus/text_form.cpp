@@ -159,13 +159,6 @@ std::string lines(std::string_view command, const std::vector<Message>& messages
   return out.append(command).append("-DONE");
 }
 
-std::string on_one_line(std::string text) {
-  for (char& letter : text) {
-    if (static_cast<unsigned char>(letter) < ' ' || letter == 0x7f) letter = ' ';
-  }
-  return repaired_utf8(text);
-}
-
 struct text_writer {
   std::string operator()(const vram_report& report) const { return lines("VRAM", report.cards); }
   std::string operator()(const cards_report& report) const { return lines("CARDS", report.cards); }

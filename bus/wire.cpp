@@ -14,7 +14,8 @@ namespace {
 // Builds the tree while the library walks over the bytes. Every visit returns whether to go on.
 class tree_builder : public msgpack::null_visitor {
  public:
-  explicit tree_builder(std::size_t frame_bytes) : values_possible_(std::min(frame_bytes, limits::message_values_max)) {}
+  tree_builder(std::size_t frame_bytes, std::string_view if_not_utf8)
+      : values_possible_(std::min(frame_bytes, limits::message_values_max)), if_not_utf8_(if_not_utf8) {}
 
   bool visit_nil() { return place({}); }
   bool visit_boolean(bool what) { return place({what}); }
@@ -33,7 +34,7 @@ class tree_builder : public msgpack::null_visitor {
     const std::string_view text(size == 0 ? "" : begin, size);
     if (const auto at = first_invalid_utf8(text)) {
       return stop(errc::malformed, "a text is not UTF-8: its byte " + std::to_string(*at) + ", in " + in_quotes(text.substr(*at)) +
-                                       "; send it re-encoded, or as token ids");
+                                       std::string(if_not_utf8_));
     }
     return place({text});
   }
@@ -115,6 +116,7 @@ class tree_builder : public msgpack::null_visitor {
   bool key_comes_ = false;
   std::size_t values_ = 0;
   std::size_t values_possible_;  // each takes a byte or more
+  std::string_view if_not_utf8_;
   std::optional<error> why_;
 };
 
@@ -134,10 +136,12 @@ void append(bytes& out, Pack pack) {
   pack(packer);
 }
 
-std::string shortest(double what) {
+// The shortest that reads back the same, with a point, an exponent or a name, so that nobody takes it for a whole number.
+std::string shown(double what) {
   char digits[32];
   const auto end = std::to_chars(std::begin(digits), std::end(digits), what).ptr;
-  return {digits, end};
+  const std::string text(digits, end);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
 struct describer {
@@ -145,7 +149,7 @@ struct describer {
   std::string operator()(bool what) const { return what ? "true" : "false"; }
   std::string operator()(std::uint64_t what) const { return std::to_string(what); }
   std::string operator()(std::int64_t what) const { return std::to_string(what); }
-  std::string operator()(double what) const { return shortest(what); }
+  std::string operator()(double what) const { return shown(what); }
   std::string operator()(std::string_view what) const { return in_quotes(what); }
   std::string operator()(blob what) const { return std::to_string(what.content.size()) + " raw bytes"; }
   std::string operator()(extension what) const { return std::to_string(what.size_bytes) + " raw bytes"; }
@@ -155,8 +159,8 @@ struct describer {
 
 }  // namespace
 
-result<parsed> parse(bytes_view frame) {
-  tree_builder tree(frame.size());
+result<parsed> parse(bytes_view frame, std::string_view if_not_utf8) {
+  tree_builder tree(frame.size(), if_not_utf8);
   std::size_t end = 0;
   try {
     const bool whole = msgpack::parse(reinterpret_cast<const char*>(frame.data()), frame.size(), end, tree);

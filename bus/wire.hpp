@@ -44,7 +44,8 @@ struct parsed {
 
 // Errors: malformed (cut short, a byte that is no msgpack, a key that is not text, text that is not UTF-8), too_large (more than
 // limits::message_values_max values, or deeper than limits::message_depth_max).
-result<parsed> parse(bytes_view frame);
+// `if_not_utf8` ends the text about such a text: what its sender may try.
+result<parsed> parse(bytes_view frame, std::string_view if_not_utf8 = {});
 
 // For error texts: nil, true, -1, 1.5, "abc", 7 raw bytes, a list of 3, a map of 2.
 std::string describe(const value& what);

@@ -1,5 +1,6 @@
 #include "config/utf8.hpp"
 #include "config/limits.hpp"
+#include <algorithm>
 #include <cstdint>
 
 namespace ebb {
@@ -38,6 +39,13 @@ std::size_t character_length(std::string_view text) noexcept {
   return begin.length;
 }
 
+// What a terminal takes for a command: those of ASCII, and U+0080 to U+009F, of which U+009B is as good as ESC [.
+bool is_control(std::string_view character) noexcept {
+  const auto first = static_cast<std::uint8_t>(character.front());
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  return first == 0xc2 && static_cast<std::uint8_t>(character[1]) < 0xa0;
+}
+
 std::string escaped(char byte) {
   constexpr std::string_view digits = "0123456789abcdef";
   const auto bits = static_cast<std::uint8_t>(byte);
@@ -64,12 +72,23 @@ std::string repaired_utf8(std::string_view text) {
   return out.append(text);
 }
 
+std::string on_one_line(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    if (length == 0) out += "\xef\xbf\xbd";
+    else if (is_control(text.substr(0, length))) out += ' ';
+    else out.append(text.substr(0, length));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
 std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   while (!text.empty() && out.size() <= limits::quoted_bytes_max) {
     const std::size_t length = character_length(text);
-    const auto first = static_cast<std::uint8_t>(text.front());
-    if (length == 0 || first < 0x20 || first == 0x7f || first == '"' || first == '\\') {
+    if (length == 0 || is_control(text.substr(0, length)) || text.front() == '"' || text.front() == '\\') {
       out += escaped(text.front());
       text.remove_prefix(1);
     } else {

@@ -15,6 +15,10 @@ std::string repaired_utf8(std::string_view text);
 
 inline bool is_valid_utf8(std::string_view text) noexcept { return !first_invalid_utf8(text); }
 
+// For a text answer or a terminal, where quotes would be in the way: control characters become spaces and invalid bytes U+FFFD, so that
+// it can neither forge a line nor command the terminal.
+std::string on_one_line(std::string_view text);
+
 // For an error or a terminal: in double quotes, on one line, cut after limits::quoted_bytes_max bytes with "...", since a corrupt
 // name may be megabytes of anything; control characters, quotes, backslashes and invalid bytes as \xNN.
 std::string in_quotes(std::string_view text);

@@ -83,7 +83,8 @@ result<void> daemon::open_doors(const settings& from) {
   if (!state) return fail(state.error());
   state_ = std::move(*state);
   if (auto before = state_->read()) state_before_ = std::move(*before);
-  else state_damaged_ = before.error();
+  else if (before.error().code == errc::corrupt) state_damaged_ = before.error();
+  else return fail(before.error());
   auto journal = open_journal(from, state_before_);
   if (!journal) return fail(journal.error());
   journal_ = std::move(*journal);
@@ -102,6 +103,7 @@ result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   wired.state.before = started->state_before_;
   wired.profile_folder = started->state_->folder();
   wired.state.write_down = [self](const bus::ledger_state& what) { return self->state_->write(what); };
+  wired.state.set_aside = [self](error why) { return self->state_->set_aside(std::move(why), self->state_before_->cards.size()); };
   wired.tell = [self](bus::event_body what) { self->events_->tell(std::move(what)); };
   wired.events = [self] { return self->events_->position(); };
   auto engine = engine::start(wired, [self](const bus::client_id& to, const bus::reply& what, bool text) { self->send(to, what, text); });

@@ -18,7 +18,8 @@ class daemon {
  public:
   // Binds the endpoints first, so that a second daemon learns at once that there is one, then loads the model. Of the requests that
   // come meanwhile, those about memory (vram, lease) are kept and carried out after the load, `status` is answered with "loading" and
-  // the others with `not_loaded`. Errors: those of router_socket::open, bus::load_server_keys, state_file::open and engine::start.
+  // the others with `not_loaded`. Errors: those of router_socket::open, bus::load_server_keys, state_file::open, engine::start; and
+  // of state_file::read all but corrupt, since leases that are not known must not be given to others.
   static result<std::unique_ptr<daemon>> start(const engine_options& options);
 
   // Answers what is open with `cancelled`, then closes the socket.

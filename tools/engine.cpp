@@ -232,7 +232,7 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
-  started->restore_ledger(options);
+  if (auto restored = started->restore_ledger(options); !restored) return fail(restored.error());
   started->restore_profile(options);
   started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
   if (auto loaded = started->cast_->load_cards(options.stop); !loaded) return fail(loaded.error());
@@ -276,20 +276,23 @@ result<void> engine::open_model(const engine_options& options) {
 }
 
 // The cards are filled to what the last daemon promised, so that a lease holds from the first moment.
-void engine::restore_ledger(const engine_options& options) {
+result<void> engine::restore_ledger(const engine_options& options) {
   std::vector<std::uint32_t> reserves;
   for (const actors::card_options& card : card_options_) reserves.push_back(card.reserve_mib);
   ledger_.emplace(std::move(reserves));
-  if (!options.state.before) return;
+  if (!options.state.before) return {};
   if (auto restored = ledger_->restore(*options.state.before, options.world.now(), options.world.unix_ms()); !restored) {
-    state_refused_ = restored.error();
-    return;
+    auto told = options.state.set_aside ? options.state.set_aside(restored.error()) : result<error>(restored.error());
+    if (!told) return fail(told.error());
+    state_refused_ = *std::move(told);
+    return {};
   }
   for (actors::card_options& card : card_options_) {
     if (!options.from.auto_yield) ledger_->yield(card.card, std::nullopt);  // nobody would ever lift it
     const std::uint32_t reserve = ledger_->reserve_mib(card.card);
     card.held_goal = {.reserve_mib = reserve, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = ledger_->ceiling_mib(card.card, reserve)};
   }
+  return {};
 }
 
 // The cards are filled with what was hot in earlier runs.

@@ -27,6 +27,8 @@ namespace ebb::tools {
 struct state_store {
   std::optional<bus::ledger_state> before;                            // as the last daemon left it; none: nothing was kept
   std::function<result<void>(const bus::ledger_state&)> write_down;   // returns when it is safe on disk; empty: nothing is kept
+  std::function<result<error>(error why)> set_aside;                  // of a `before` that this run cannot use: before anything is written in its place;
+                                                                      // gives `why` with where it went; empty: nowhere
 };
 
 // What an engine sees of the world around it. A replay hands in another, so that a run repeats.
@@ -92,7 +94,7 @@ class engine {
   engine();
   result<void> open_model(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
-  void restore_ledger(const engine_options& options);
+  result<void> restore_ledger(const engine_options& options);
   void restore_profile(const engine_options& options);
 
   std::shared_ptr<const model::checkpoint> weights_;

@@ -1,5 +1,7 @@
 #include "tools/live_target.hpp"
+#include "bus/codec.hpp"
 #include "config/limits.hpp"
+#include <variant>
 #include <thread>
 
 namespace ebb::tools {
@@ -7,6 +9,15 @@ namespace {
 
 constexpr std::chrono::milliseconds connect_timeout{2000};
 constexpr std::chrono::milliseconds pause{1};  // between two looks at all sockets; a token takes longer
+
+// A lease ends with its process. That of the recording is gone, or its number is another's by now, and so it is left out.
+bus::bytes without_process(bus::bytes_view frame) {
+  auto asked = bus::decode_request(frame);
+  auto* lease = asked ? std::get_if<bus::lease>(&asked->command) : nullptr;
+  if (lease == nullptr || !lease->pid) return {frame.begin(), frame.end()};
+  lease->pid.reset();
+  return bus::encode_request(*asked);
+}
 
 }  // namespace
 
@@ -17,7 +28,7 @@ result<void> live_target::take(const bus::client_id& from, bus::bytes_view frame
     if (!connected) return fail(connected.error());
     known = sockets_.emplace(from, std::move(*connected)).first;
   }
-  return known->second.send(frame);
+  return known->second.send(without_process(frame));
 }
 
 bool live_target::run_once() {

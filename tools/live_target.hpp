@@ -15,6 +15,7 @@ class live_target final : public replay_target {
   live_target(std::string endpoint, std::optional<curve_client_keys> keys, frame_sink sink)
       : endpoint_(std::move(endpoint)), keys_(std::move(keys)), sink_(std::move(sink)) {}
 
+  // Of a lease its `pid` is left out.
   result<void> take(const bus::client_id& from, bus::bytes_view frame) override;
   void client_left(const bus::client_id& who) override { sockets_.erase(who); }
   void move_to(std::chrono::nanoseconds) override {}

@@ -43,6 +43,7 @@ inline constexpr std::array replay_masks{
     replay_mask{"fast_path", masked::unless_exact, "the fast path is told a moment after the experts are there"},
     replay_mask{"windows", masked::unless_exact, "requests share a window when they come together"},
     replay_mask{"tokens_generated", masked::unless_exact, "the engine has tokens that are not sent yet"},
+    replay_mask{"pid", masked::unless_exact, "a daemon is fed leases without their processes, which ended with the recording"},
     replay_mask{"sessions", masked::unless_exact, "a session ends a moment before or after its last reply is sent"},
     replay_mask{"waiting", masked::unless_exact, "as sessions"},
     replay_mask{"generated_tokens", masked::after_cancel, "tokens are made until the cancel arrives"},

@@ -1,11 +1,10 @@
 #include "tools/state_file.hpp"
+#include "config/limits.hpp"
 #include "tools/atomic_file.hpp"
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
-#include <iterator>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -24,6 +23,18 @@ fs::path variable(const char* name) {
 constexpr const char* advice = "; reserves and leases are kept there, choose another place with `state_dir`";
 
 tl::unexpected<error> unwritable(const fs::path& path, int code) { return fail(errc::file_unwritable, path.string() + ": " + std::strerror(code) + advice); }
+
+constexpr const char* way_out =
+    "; reserves and leases are kept there, and ebbd does not start without knowing them: make it readable, or move it away to begin with none, or "
+    "choose another place with `state_dir`";
+
+result<error> move_aside(const fs::path& path, const fs::path& aside, error why) {
+  std::error_code failed;
+  fs::rename(path, aside, failed);
+  if (failed) return unwritable(path, failed.value());
+  why.text = path.string() + ": " + why.text + "; it was moved to " + aside.string() + ", and reserves and leases begin anew";
+  return why;
+}
 
 }  // namespace
 
@@ -52,15 +63,21 @@ state_file::~state_file() { ::close(lock_); }
 
 result<std::optional<bus::ledger_state>> state_file::read() const {
   const fs::path path = folder_ / file_name;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::optional<bus::ledger_state>{};
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  auto state = bus::decode_state(bus::as_bytes(text));
+  const auto kept = read_file(path, limits::message_bytes_max);
+  if (!kept && kept.error().code == errc::file_unreadable) return fail(errc::file_unreadable, kept.error().text + way_out);
+  if (kept && !*kept) return std::nullopt;
+  auto state = kept ? bus::decode_state(**kept) : fail(kept.error());
   if (state) return std::optional(std::move(*state));
-  const fs::path aside = path.string() + ".damaged";
-  std::error_code ignored;
-  fs::rename(path, aside, ignored);
-  return fail(errc::corrupt, path.string() + ": " + state.error().text + "; it was moved to " + aside.string() + ", and reserves and leases begin anew");
+  auto told = move_aside(path, path.string() + ".damaged", {errc::corrupt, state.error().text});
+  if (!told) return fail(told.error());
+  return fail(*std::move(told));
+}
+
+result<error> state_file::set_aside(error why, std::size_t cards) const {
+  const fs::path path = folder_ / file_name;
+  auto told = move_aside(path, path.string() + ".other-cards-" + std::to_string(cards), std::move(why));
+  if (told) told->text += "; to have the old ones back, stop ebbd, move that file back and start with " + std::to_string(cards) + " card(s)";
+  return told;
 }
 
 result<void> state_file::write(const bus::ledger_state& what) const {

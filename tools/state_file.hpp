@@ -2,6 +2,7 @@
 #pragma once
 #include "bus/ledger_state.hpp"
 #include "config/result.hpp"
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -22,8 +23,13 @@ class state_file {
 
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  // As it was written last; none if it never was. A file that cannot be read is moved aside. Errors: corrupt (with where it went).
+  // As it was written last; none if it never was. What is no state is moved aside. Errors: corrupt (with where it went);
+  // file_unreadable (what it says is not known, so nothing may be written in its place), file_unwritable (it cannot be moved aside).
   result<std::optional<bus::ledger_state>> read() const;
+
+  // Keeps a state of so many cards, which this run cannot use, from being written over: moved aside, to where a state of another number
+  // of cards is not. Returns `why` with where it went. Errors: file_unwritable.
+  result<error> set_aside(error why, std::size_t cards) const;
 
   // Returns when it is on the disk: a reader sees the old state or the new one, and never a part. Errors: file_unwritable.
   result<void> write(const bus::ledger_state& what) const;

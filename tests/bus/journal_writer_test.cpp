@@ -1,5 +1,6 @@
 // What ends up in the file, whatever the disk and other programs do.
 #include "bus/journal_writer.hpp"
+#include "bus/journal_tear.hpp"
 #include "tests/bus/support/journal_files.hpp"
 #include "tests/bus/support/temporary_folder.hpp"
 #include <algorithm>
@@ -239,13 +240,56 @@ TEST_CASE("a journal torn at any byte after its header is continued after its la
   }
 }
 
+TEST_CASE("a journal that ends in zeros, as a lost power leaves it, is continued after its last whole record") {
+  const temporary_folder folder;
+  const auto run = write_run(folder / "j");
+  const std::string whole = file_bytes(folder / "j");
+  const std::size_t header_bytes = encode_journal_record(run[0]).size();
+  for (const std::size_t zeros : {std::size_t{1}, std::size_t{50}, std::size_t{4096}, journal_torn_bytes_max}) {
+    CAPTURE(zeros);
+    write_file(folder / "j", whole + std::string(zeros, '\0'));
+    CHECK(opened(folder / "j")->cut_bytes() == zeros);
+    CHECK(whole_journal(folder / "j") == std::vector<journal_record>{run[0], run[1], run[0]});
+  }
+  for (std::size_t cut = header_bytes; cut < whole.size(); ++cut) {
+    CAPTURE(cut);
+    write_file(folder / "j", whole.substr(0, cut) + std::string(4096, '\0'));
+    CHECK(opened(folder / "j")->cut_bytes() == cut - header_bytes + 4096);
+    CHECK(whole_journal(folder / "j") == std::vector<journal_record>{run[0], run[0]});
+  }
+}
+
+TEST_CASE("a journal torn within its first header, or all zeros, is begun anew") {
+  const temporary_folder folder;
+  const auto run = write_run(folder / "j");
+  const std::string whole = file_bytes(folder / "j");
+  const std::size_t header_bytes = encode_journal_record(run[0]).size();
+  std::vector<std::string> torn{std::string(1, '\0'), std::string(100, '\0'), std::string(70'000, '\0')};
+  for (std::size_t cut = 4; cut < header_bytes; ++cut) {
+    torn.push_back(whole.substr(0, cut));
+    torn.push_back(whole.substr(0, cut) + std::string(500, '\0'));
+  }
+  for (const std::string& content : torn) {
+    CAPTURE(content);
+    write_file(folder / "j", content);
+    CHECK(opened(folder / "j")->cut_bytes() == content.size());
+    CHECK(whole_journal(folder / "j") == std::vector<journal_record>{run[0]});
+  }
+}
+
 TEST_CASE("a file that is no journal, or a damaged one, is refused and left as it is") {
   const temporary_folder folder;
   write_run(folder / "whole");
   const std::string whole = file_bytes(folder / "whole");
   std::string damaged = whole;
   damaged.back() = static_cast<char>(damaged.back() ^ 1);
-  for (const std::string& content : {std::string("GGUF and more"), whole.substr(0, 20), damaged, whole + std::string(100, '\0')}) {
+  std::string other_payload = whole.substr(0, 20);
+  other_payload[10] = 'E';
+  const std::string zeros(4096, '\0');
+  for (const std::string& content : {std::string("GGUF and more"), std::string("x"), std::string("12\n"), std::string("GGUF") + zeros, other_payload, damaged,
+                                     damaged + zeros, whole + zeros + "x", whole + std::string(4, '\0') + "more", other_payload + zeros,
+                                     std::string(journal_torn_bytes_max + 1, '\0'), whole + std::string(journal_torn_bytes_max + 1, '\0'),
+                                     encoded({message(1, journal_direction::in, "STATUS")})}) {
     write_file(folder / "j", content);
     CHECK_THAT(refusal_of(folder / "j", errc::refused), Catch::EndsWith("; it cannot be continued: move it away, or choose another path"));
     CHECK(file_bytes(folder / "j") == content);

@@ -126,6 +126,9 @@ TEST_CASE("a wrong envelope is refused by the name of what is wrong") {
        errc::malformed,
        "a frame must be a msgpack map, or text that begins with a letter, not a list of 1",
        {}},
+      {"{\"v\": 1}", errc::malformed, "a frame must be a msgpack map, or text that begins with a letter, and this one begins with \"{\"", {}},
+      {" VRAM", errc::malformed, "a frame must be a msgpack map, or text that begins with a letter, and this one begins with \" \"", {}},
+      {"\n", errc::malformed, "a frame must be a msgpack map, or text that begins with a letter, and this one begins with \"\\x0a\"", {}},
       {ask("status") + one, errc::malformed, "after the map come 9 more bytes; a frame is one map and nothing else"},
       {"\x81" + one + one, errc::malformed, "a key of a map must be text, not 1", {}},
       {"\x81" + pack::list({}) + one, errc::malformed, "a key of a map must be text, not a list of 0", {}},
@@ -173,7 +176,8 @@ TEST_CASE("a wrong vram is refused by the name of the field") {
   check_refused({
       {ask("vram"), errc::missing_key, "vram: reserve_mib is missing; it must be a whole number from 0 to 4294967295 or nil"},
       {ask_vram(pack::signed_whole(-1)), errc::bad_value, wanted + "-1"},
-      {ask_vram(pack::real(700)), errc::bad_value, wanted + "700"},
+      {ask_vram(pack::real(700)), errc::bad_value, wanted + "700.0"},
+      {ask_vram(pack::real(1e300)), errc::bad_value, wanted + "1e+300"},
       {ask_vram(pack::real(0.5)), errc::bad_value, wanted + "0.5"},
       {ask_vram(pack::boolean(true)), errc::bad_value, wanted + "true"},
       {ask_vram(pack::text("700")), errc::bad_value, wanted + "\"700\""},
@@ -225,7 +229,7 @@ TEST_CASE("a wrong generate is refused by the name of the field") {
        "generate: temperature must be a number of at least 0, not nil; leave it out instead"},
       {ask_generate("top_p", pack::whole(2)), errc::bad_value, "generate: top_p must be a number of at least 0 and at most 1, not 2"},
       {ask_generate("min_p", pack::real(-1)), errc::bad_value,
-       "generate: min_p must be a number of at least 0 and at most 1, not -1"},
+       "generate: min_p must be a number of at least 0 and at most 1, not -1.0"},
       {ask_generate("repeat_penalty", pack::whole(0)), errc::bad_value,
        "generate: repeat_penalty must be a number above 0, not 0"},
       {ask_generate("seed", pack::signed_whole(-1)), errc::bad_value,
@@ -236,6 +240,18 @@ TEST_CASE("a wrong generate is refused by the name of the field") {
       {ask_generate("stream", pack::whole(1)), errc::bad_value, "generate: stream must be true or false, not 1"},
       {ask_generate("temprature", pack::whole(1)), errc::unknown_key,
        "generate: there is no field \"temprature\"; did you mean \"temperature\"?"},
+  });
+}
+
+TEST_CASE("a wrong lease is refused by its action and the name of the field, each of them once") {
+  const auto acquire_with = [](const std::string& key, std::uint64_t value) {
+    return ask("lease", {{"action", pack::text("acquire")}, {"owner", pack::text("test")}, {"device", pack::whole(0)}, {"mib", pack::whole(5)}, {key, pack::whole(value)}});
+  };
+  check_refused({
+      {ask("lease", {{"action", pack::text("borrow")}}), errc::bad_value, "lease: action must be acquire, renew, release or list, not \"borrow\""},
+      {ask("lease", {{"action", pack::text("renew")}}), errc::missing_key, "lease: renew: lease_id is missing; give it"},
+      {acquire_with("lease_id", 1), errc::unknown_key, "lease: acquire: lease_id has no meaning here; leave it out"},
+      {acquire_with("min_mib", 6), errc::bad_value, "lease: min_mib is 6, more than mib, which is 5"},
   });
 }
 

@@ -45,6 +45,14 @@ TEST_CASE("a quoted text is one short line, cut between characters") {
   CHECK(first_invalid_utf8(in_quotes(euros)) == std::nullopt);
 }
 
+TEST_CASE("no text that is shown commands a terminal: an escape, a line feed and the control characters above ASCII are escaped or become spaces") {
+  const std::string hostile = "a\x1b[31m\r\n\xc2\x9b" "2Jb\xff";
+  CHECK(in_quotes(hostile) == "\"a\\x1b[31m\\x0d\\x0a\\xc2\\x9b2Jb\\xff\"");
+  CHECK(on_one_line(hostile) == "a [31m   2Jb\xef\xbf\xbd");
+  CHECK(on_one_line("caf\xc3\xa9 \xc2\xa0 \"quoted\"") == "caf\xc3\xa9 \xc2\xa0 \"quoted\"");
+  CHECK(on_one_line("").empty());
+}
+
 TEST_CASE("what is valid UTF-8 agrees with another library on damaged text") {
   std::mt19937_64 random(11);
   int n_valid = 0;

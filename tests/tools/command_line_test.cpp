@@ -69,10 +69,11 @@ TEST_CASE("ebb vram prints what each card holds, and - is the reserve of the sta
 
 TEST_CASE("ebb vram refuses what is no number of MiB and a card that does not exist, and changes nothing") {
   const running_ebbd daemon;
-  check_usage_error(daemon.asked({"vram", "abc"}), "\"abc\" is no number of MiB; give a whole number from 0, or - for the reserve of the start");
+  check_usage_error(daemon.asked({"vram", "abc"}), "\"abc\" is no number of MiB; give a whole number from 0 to 4294967295, or - for the reserve of the start");
   check_usage_error(daemon.asked({"vram", "1.5"}), "\"1.5\" is no number of MiB");
   check_usage_error(daemon.asked({"vram", "-1"}), "-1");
-  check_usage_error(daemon.asked({"vram", "4294967296"}), "\"4294967296\" is no number of MiB");
+  check_usage_error(daemon.asked({"vram", "4294967296"}), "\"4294967296\" is no number of MiB; give a whole number from 0 to 4294967295");
+  check_usage_error(daemon.asked({"vram", ""}), "\"\" is no number of MiB");  // as an unset variable of a shell leaves it
   check_usage_error(daemon.asked({"vram", "5", "x"}), "device");
   check_usage_error(daemon.asked({"vram", "5", "2"}), "no device 2 in this run; devices are 0 to 1");
   check_usage_error(daemon.asked({"vram", "5", "1", "7"}), "7");
@@ -245,6 +246,24 @@ TEST_CASE("files that are missing or no GGUF, and arguments that are wrong, end 
   check_usage_error(ebb_runs({"run", demo_model, "-p", "a", "--set", "paralel=2"}), "did you mean");
   check_usage_error(ebb_runs({"run", demo_model, "-p", "a", "--cards", "7"}), "7 cards for a model of 6 layers");
   check_usage_error(ebb_runs({"run", demo_model, "-p", "a"}, {{"EBB_ISA", "sse9"}}), "EBB_ISA");
+}
+
+TEST_CASE("ebb lease alone says what it needs, and each bound of its options is told in plain numbers") {
+  check_usage_error(ebb_runs({"lease"}), "`ebb lease 8000 --device 1 -- COMMAND`");
+  check_usage_error(ebb_runs({"lease", "5", "--ttl", "0"}), "\"0\" is no whole number of seconds from 1 to 604800");
+  check_usage_error(ebb_runs({"lease", "5", "--ttl", "604801"}), "from 1 to 604800");
+  check_usage_error(ebb_runs({"lease", "5", "--wait", "3601"}), "\"3601\" is no whole number of seconds from 0 to 3600");
+  check_usage_error(ebb_runs({"lease", "5", "--min", "0"}), "\"0\" is no whole number of MiB from 1 to 4294967295");
+  check_usage_error(ebb_runs({"lease", "5", "--min", "1.5"}), "\"1.5\" is no whole number of MiB");
+  check_usage_error(ebb_runs({"lease", "5", "--device", "-1"}), "\"-1\" is no whole number from 0 to 4294967295");
+}
+
+TEST_CASE("ebb lease refuses a -- with nothing behind it, and options that mean nothing to what is asked") {
+  check_usage_error(ebb_runs({"lease", "3", "--"}), "behind -- comes no command");
+  check_usage_error(ebb_runs({"lease", "list", "--ttl", "3"}), "--ttl has no meaning for `ebb lease list`");
+  check_usage_error(ebb_runs({"lease", "release", "7", "--wait", "3"}), "--wait has no meaning for `ebb lease release`");
+  check_usage_error(ebb_runs({"lease", "renew", "7", "--device", "0"}), "--device has no meaning for `ebb lease renew`");
+  check_usage_error(ebb_runs({"lease", "list", "--", "true"}), "-- has no meaning for `ebb lease list`");
 }
 
 TEST_CASE("help of every command ends well, with examples and the exit codes; so does the version") {

@@ -410,6 +410,78 @@ TEST_CASE("a state that is damaged is moved aside and named, and the daemon star
   CHECK(std::filesystem::exists(file.string() + ".damaged"));
 }
 
+TEST_CASE("a kept state that cannot be read keeps the daemon from starting, by its path and what to do, and stays as it is") {
+  const bus::test::temporary_folder folder;
+  auto options = demo_on(1);
+  options.from.bus.listen = {"ipc://" + (folder / "commands").string()};
+  options.from.state_dir = (folder / "state").string();
+  const auto file = folder / "state" / "ledger.msgpack";
+  std::filesystem::create_directory(folder / "state");
+  SECTION("a folder in its place") { std::filesystem::create_directory(file); }
+  SECTION("a link that leads round in a circle, which nobody may open") { std::filesystem::create_symlink(file, file); }
+  const auto daemon = tools::daemon::start(options);
+  REQUIRE_FALSE(daemon);
+  CHECK(daemon.error().code == errc::file_unreadable);
+  CHECK_THAT(daemon.error().text, Catch::StartsWith(file.string() + " cannot be read: ") && Catch::Contains("leases") && Catch::Contains("`state_dir`"));
+  CHECK(std::filesystem::exists(std::filesystem::symlink_status(file)));
+}
+
+TEST_CASE("a state of rubbish bytes is named without advice that is for a request") {
+  const bus::test::temporary_folder folder;
+  const auto state = tools::state_file::open(folder.path());
+  REQUIRE(state);
+  std::ofstream(folder / "ledger.msgpack", std::ios::binary) << "\x81\xa1\xff\x01";
+  const auto kept = (*state)->read();
+  REQUIRE_FALSE(kept);
+  CHECK(kept.error().code == errc::corrupt);
+  CHECK_THAT(kept.error().text, Catch::Contains("not UTF-8") && !Catch::Contains("token ids"));
+}
+
+TEST_CASE("a state of another number of cards is moved aside, named, and holds again for as many cards once it is moved back") {
+  const bus::test::temporary_folder folder;
+  const auto started = [&](std::size_t n_cards) {
+    auto options = demo_on(n_cards);
+    options.from.bus.listen = {"ipc://" + (folder / "commands").string()};
+    options.from.state_dir = (folder / "state").string();
+    auto daemon = tools::daemon::start(options);
+    if (!daemon) throw std::runtime_error(daemon.error().text);
+    return std::move(*daemon);
+  };
+  const auto client = [&] { return *connect_to_daemon("ipc://" + (folder / "commands").string()); };
+  bus::lease list;
+  list.action = "list";
+  const auto n_leases = [&] { return answer_of<bus::lease_report>(*client(), list).leases.size(); };
+  const auto file = folder / "state" / "ledger.msgpack";
+  const std::filesystem::path of_two = file.string() + ".other-cards-2";
+  {
+    const auto two = started(2);
+    bus::lease asked;
+    asked.action = "acquire";
+    asked.owner = "test";
+    asked.device = 1;
+    asked.mib = 2;
+    answer_of<bus::lease_report>(*client(), asked);
+  }
+  {
+    const auto one = started(1);
+    REQUIRE(one->state_trouble());
+    CHECK_THAT(one->state_trouble()->text, Catch::StartsWith(file.string() + ": ") && Catch::Contains("2 card(s)") && Catch::Contains("leases begin anew") &&
+                                               Catch::Contains("it was moved to " + of_two.string()));
+    CHECK(n_leases() == 0);
+    answer_of<bus::vram_report>(*client(), bus::vram{3, 0});  // so that a state of this run is written
+  }
+  {
+    const auto two = started(2);
+    CHECK(two->state_trouble());
+    CHECK(n_leases() == 0);
+  }
+  CHECK(std::filesystem::exists(file.string() + ".other-cards-1"));
+  std::filesystem::rename(of_two, file);
+  const auto two = started(2);
+  CHECK_FALSE(two->state_trouble());
+  CHECK(n_leases() == 1);
+}
+
 TEST_CASE("a journal holds what was asked and answered, and a lease or a prompt in it is nobody else's to read") {
   const bus::test::temporary_folder folder;
   auto options = demo_on(1);

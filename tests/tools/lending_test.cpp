@@ -1,5 +1,7 @@
 // Memory lent and taken back by `ebb` as a program: reserves, leases, and what is told of them.
+#include "tests/tools/support/on_terminal.hpp"
 #include "tests/tools/support/programs.hpp"
+#include <algorithm>
 
 using namespace ebb;
 using namespace ebb::tools;
@@ -48,6 +50,42 @@ TEST_CASE("ebb lease runs a program inside a lease, gives its exit code, and the
   CHECK(held["leases"][0]["owner"] == "sh");
   CHECK(held["leases"][0].contains("pid"));
   CHECK(daemon.asked({"lease", "list"}).out == "no lease is held\n");
+}
+
+TEST_CASE("Ctrl-C in a terminal reaches the program inside a lease once, and a signal that is sent to ebb alone is passed on") {
+  running_ebbd daemon;
+  // Says for each signal whether it came from the kernel, as a terminal's do, or from a process.
+  const std::string program =
+      "import signal\n"
+      "both = [signal.SIGINT, signal.SIGTERM]\n"
+      "signal.pthread_sigmask(signal.SIG_BLOCK, both)\n"
+      "print('ready', flush=True)\n"
+      "while True:\n"
+      "    got = signal.sigtimedwait(both, 60)\n"
+      "    if not got: break\n"
+      "    print(signal.Signals(got.si_signo).name, 'kernel' if got.si_code > 0 else 'process', flush=True)\n"
+      "    if got.si_signo == signal.SIGTERM: break\n";
+  on_terminal ebb({EBB_PROGRAM, "lease", "5", "--connect", daemon.endpoint(), "--", "/usr/bin/python3", "-c", program});
+  REQUIRE(ebb.shows("ready"));
+  for (std::size_t times = 1; times <= 2; ++times) {
+    ebb.type("\x03");
+    REQUIRE(ebb.shows("SIGINT kernel", times));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // what is passed on would have come by now
+  }
+  ::kill(ebb.pid(), SIGTERM);
+  CHECK(ebb.exit_code() == 0);
+  CHECK(ebb.shown().ends_with("SIGTERM process\r\n"));
+  CHECK_THAT(ebb.shown(), !Catch::Contains("SIGINT process"));
+  CHECK(daemon.asked({"lease", "list"}).out == "no lease is held\n");
+}
+
+TEST_CASE("an owner's name in a list of leases is quoted, so that it can neither forge a line nor command the terminal") {
+  running_ebbd daemon;
+  REQUIRE(daemon.asked({"lease", "2", "--owner", "x\x1b[2J\nlease 9  1 MiB"}).code == exit_ok);
+  const outcome listed = daemon.asked({"lease", "list"});
+  CHECK_THAT(listed.out, Catch::StartsWith("lease 1  2 MiB on device 0  for \"x\\x1b[2J\\x0alease 9  1 MiB\"  ends in "));
+  CHECK(std::count(listed.out.begin(), listed.out.end(), '\n') == 1);
+  CHECK(daemon.asked({"lease", "release", "1"}).out == "lease 1  2 MiB on device 0  for \"x\\x1b[2J\\x0alease 9  1 MiB\"  has ended\n");
 }
 
 TEST_CASE("a lease ends when its program is killed, though nobody releases it") {

@@ -276,6 +276,11 @@ TEST_CASE("what a daemon has written is replayed in virtual time, and by another
     static_cast<void>(answer_of<bus::cancelled>(**ann, bus::cancel{long_one}));
     static_cast<void>(answer_of<bus::vram_report>(**ben, bus::vram{std::nullopt, std::nullopt}));
     static_cast<void>(answer_of<bus::status_report>(**ben, bus::status{}));
+    child_process holder({"/bin/sleep", "1000"});  // ends with the recording
+    bus::lease held = scripts::acquire(2, 600);
+    held.pid = static_cast<std::uint32_t>(holder.pid());
+    CHECK(answer_of<bus::lease_report>(**ben, held).leases.at(0).pid == held.pid);
+    static_cast<void>(answer_of<bus::lease_report>(**ben, scripts::about("release", 1)));
   }
   const auto in_process = replayed(here / "daemon.journal");
   CHECK(described(in_process) == "");

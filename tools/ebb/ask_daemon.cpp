@@ -15,11 +15,12 @@ namespace ebb::tools {
 namespace {
 
 result<std::optional<std::uint32_t>> reserve_of(const std::string& text) {
-  if (text.empty() || text == "-") return std::nullopt;
+  if (text == "-") return std::nullopt;
   std::uint32_t mib = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), mib);
   if (failure != std::errc{} || end != text.data() + text.size()) {
-    return fail(errc::bad_value, "\"" + text + "\" is no number of MiB; give a whole number from 0, or - for the reserve of the start");
+    return fail(errc::bad_value, in_quotes(text) + " is no number of MiB; give a whole number from 0 to " + std::to_string(UINT32_MAX) +
+                                     ", or - for the reserve of the start");
   }
   return mib;
 }
@@ -58,15 +59,15 @@ void print_plan(const bus::plan_report& report) {
 }
 
 void print_status(const bus::status_report& now, const bus::cards_report& cards) {
-  std::printf("ebbd %s  %s  up %.0f s\n", now.version.c_str(), now.state.c_str(), now.uptime_s);
-  std::printf("model %s (%s, %u layers, %u experts), context %u\n", now.model.c_str(), now.architecture.c_str(), now.layers, now.experts, now.context);
+  std::printf("ebbd %s  %s  up %.0f s\n", on_one_line(now.version).c_str(), on_one_line(now.state).c_str(), now.uptime_s);
+  std::printf("model %s (%s, %u layers, %u experts), context %u\n", on_one_line(now.model).c_str(), on_one_line(now.architecture).c_str(), now.layers, now.experts, now.context);
   std::printf("sessions %u of %u, %u waiting; %llu tokens in %llu windows\n", now.sessions, now.sessions_max, now.waiting,
               static_cast<unsigned long long>(now.tokens_generated), static_cast<unsigned long long>(now.windows));
   std::printf("memory %.1f MiB resident, %.1f MiB of it its own\n", now.rss_mib, now.rss_anon_mib);
   for (const auto& card : cards.cards) {
     print_card(card.report);
     const double picks = static_cast<double>(card.hits + card.misses);
-    std::printf("  %s layers %u-%u  hit rate %.1f %%%s\n", card.kind.c_str(), card.layer_begin, card.layer_end - 1,
+    std::printf("  %s layers %u-%u  hit rate %.1f %%%s\n", on_one_line(card.kind).c_str(), card.layer_begin, card.layer_end - 1,
                 picks > 0 ? 100 * static_cast<double>(card.hits) / picks : 0, card.fast_path ? "  fast path" : "");
   }
 }

@@ -37,15 +37,16 @@ struct generate_options {
 
 // Of `vram`, and of `plan`, which says what that would come to.
 struct vram_options {
-  std::string reserve;  // "-" or empty: the start's reserve
+  std::string reserve = "-";  // the start's reserve
   std::optional<std::uint32_t> device;
   bool json = false;
 };
 
 struct lease_options {
-  std::vector<std::string> words;    // MIB, or list, renew ID, release ID
-  std::vector<std::string> program;  // to be run with the memory, and its arguments
-  std::uint32_t device = 0;
+  std::vector<std::string> words;       // MIB, or list, renew ID, release ID
+  std::vector<std::string> program;     // to be run with the memory, and its arguments
+  bool runs_program = false;            // -- was given, with or without something behind it
+  std::optional<std::uint32_t> device;  // none: 0
   std::optional<std::uint32_t> min_mib;
   std::optional<std::uint32_t> ttl_s;
   std::optional<std::uint32_t> wait_s;

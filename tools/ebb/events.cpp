@@ -2,6 +2,7 @@
 #include "bus/subscriber_socket.hpp"
 #include "bus/events.hpp"
 #include "config/limits.hpp"
+#include "config/utf8.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/ebb/reach.hpp"
 #include "tools/exit_code.hpp"
@@ -30,7 +31,7 @@ void print(const bus::event& what, bool json) {
   }
   std::cout << fields["event"].get<std::string>();
   for (const auto& [key, value] : fields.items()) {
-    if (key != "event" && key != "unix_ms") std::cout << ' ' << key << '=' << value;
+    if (key != "event" && key != "unix_ms") std::cout << ' ' << key << '=' << on_one_line(to_line(value));
   }
   std::cout << std::endl;
 }

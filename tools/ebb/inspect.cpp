@@ -55,9 +55,9 @@ void print(const model::inspection& seen, const inspect_options& options) {
                 static_cast<unsigned long long>(total), total > 0 ? 100 * static_cast<double>(fits) / static_cast<double>(total) : 0);
   }
   if (options.keys) {
-    for (const auto& key : seen.keys) std::printf("  %s = %s\n", in_quotes(key.key).c_str(), key.value.c_str());
+    for (const auto& key : seen.keys) std::printf("  %s = %s\n", in_quotes(key.key).c_str(), on_one_line(key.value).c_str());
   }
-  if (seen.obstacle) std::printf("cannot be run: %s [%s]\n", seen.obstacle->text.c_str(), std::string(ebb::to_string(seen.obstacle->code)).c_str());
+  if (seen.obstacle) std::printf("cannot be run: %s [%s]\n", on_one_line(seen.obstacle->text).c_str(), std::string(ebb::to_string(seen.obstacle->code)).c_str());
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
 // tools/ebb/lease.cpp: `ebb lease`: VRAM for a program while it runs, and the leases that are held.
 #include "config/limits.hpp"
+#include "config/utf8.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/ebb/reach.hpp"
+#include "tools/ebb/signal_forwarding.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/to_json.hpp"
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -30,23 +31,30 @@ result<bus::reply> ask_about_lease(connection& daemon, const bus::lease& asked) 
   return ask(daemon, asked, limits::resize_timeout + std::chrono::seconds(asked.wait_s.value_or(0)));
 }
 
-void print_lease(const bus::lease_info& lease) {
-  std::printf("lease %llu  %u MiB on device %u  for %s  ends in %.0f s", static_cast<unsigned long long>(lease.lease_id), lease.mib, lease.device,
-              lease.owner.c_str(), lease.ends_in_s);
-  if (lease.pid != 0) std::printf(" or with process %u", lease.pid);
+// The owner is another client's word.
+void print_lease(const bus::lease_info& lease, bool ended) {
+  std::printf("lease %llu  %u MiB on device %u  for %s  ", static_cast<unsigned long long>(lease.lease_id), lease.mib, lease.device,
+              in_quotes(lease.owner).c_str());
+  if (ended) std::printf("has ended");
+  else std::printf("ends in %.0f s", lease.ends_in_s);
+  if (!ended && lease.pid != 0) std::printf(" or with process %u", lease.pid);
   std::printf("\n");
 }
 
-int print_answer(const result<bus::reply>& reply, bool json) {
+void print_warning(const std::string& text) {
+  if (!text.empty()) std::fprintf(stderr, "ebb: %s\n", on_one_line(text).c_str());
+}
+
+int print_answer(const result<bus::reply>& reply, const std::string& action, bool json) {
   if (!reply) return report_error(reply.error());
   const auto& report = std::get<bus::lease_report>(reply->body);
   if (json) {
     std::cout << to_line(to_json(*reply)) << std::endl;
     return exit_ok;
   }
-  for (const bus::lease_info& each : report.leases) print_lease(each);
+  for (const bus::lease_info& each : report.leases) print_lease(each, action == "release");
   if (report.leases.empty()) std::printf("no lease is held\n");
-  if (!report.warning.empty()) std::fprintf(stderr, "ebb: %s\n", report.warning.c_str());
+  print_warning(report.warning);
   return exit_ok;
 }
 
@@ -55,7 +63,7 @@ bus::lease acquire_by(const lease_options& options, std::uint32_t mib) {
   asked.action = "acquire";
   asked.owner = options.owner;
   if (asked.owner.empty()) asked.owner = options.program.empty() ? "ebb lease" : options.program.front().substr(0, limits::lease_owner_bytes_max);
-  asked.device = options.device;
+  asked.device = options.device.value_or(0);
   asked.mib = mib;
   asked.min_mib = options.min_mib;
   asked.ttl_s = options.ttl_s;
@@ -96,18 +104,23 @@ class held_program {
     gate_ = -1;
   }
 
-  // Waits so long for its end; its exit code as a shell says it (128 + the signal), or none.
-  std::optional<int> wait(std::chrono::milliseconds time) {
+  // Whether it has ended, after waiting so long at most. Its number is its own until it is reaped.
+  bool ends_within(std::chrono::milliseconds time) const {
     const auto until = std::chrono::steady_clock::now() + time;
     do {
-      int status = 0;
-      if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-        ended_ = true;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      }
+      siginfo_t seen{};
+      if (::waitid(P_PID, static_cast<id_t>(pid_), &seen, WEXITED | WNOHANG | WNOWAIT) == 0 && seen.si_pid == pid_) return true;
       ::usleep(2000);
     } while (std::chrono::steady_clock::now() < until);
-    return std::nullopt;
+    return false;
+  }
+
+  // Waits for its end; its exit code as a shell says it: 128 + the signal.
+  int reap() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+    ended_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
  private:
@@ -128,12 +141,6 @@ class held_program {
   bool ended_ = false;
 };
 
-volatile sig_atomic_t forward_to = 0;
-
-void forward(int signal) {
-  if (forward_to != 0) ::kill(static_cast<pid_t>(forward_to), signal);
-}
-
 void renew(const daemon_choice& daemon, const lease_options& options, std::uint64_t id) {
   bus::lease asked;
   asked.action = "renew";
@@ -141,7 +148,7 @@ void renew(const daemon_choice& daemon, const lease_options& options, std::uint6
   asked.ttl_s = options.ttl_s;
   auto reached = reach(daemon);  // anew each time, since the daemon may have been started again
   const auto reply = reached ? ask_about_lease(**reached, asked) : fail(reached.error());
-  if (!reply) std::fprintf(stderr, "ebb: lease %llu could not be renewed: %s\n", static_cast<unsigned long long>(id), reply.error().text.c_str());
+  if (!reply) std::fprintf(stderr, "ebb: lease %llu could not be renewed: %s\n", static_cast<unsigned long long>(id), on_one_line(reply.error().text).c_str());
 }
 
 void release(const daemon_choice& daemon, std::uint64_t id) {
@@ -162,19 +169,35 @@ int run_inside(const daemon_choice& daemon, const lease_options& options, std::u
   const auto reply = ask_about_lease(**reached, asked);
   if (!reply) return report_error(reply.error());
   const auto& report = std::get<bus::lease_report>(reply->body);
-  if (!report.warning.empty()) std::fprintf(stderr, "ebb: %s\n", report.warning.c_str());
+  print_warning(report.warning);
   const std::uint64_t id = report.leases.front().lease_id;
-  forward_to = program.pid();
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, forward);
-  program.let_go();
   const std::chrono::milliseconds pause = std::chrono::seconds(options.ttl_s.value_or(limits::lease_ttl_s_default)) / 3;
-  std::optional<int> code;
-  while (!(code = program.wait(pause))) renew(daemon, options, id);
+  {
+    const signal_forwarding to_program(program.pid());
+    program.let_go();
+    while (!program.ends_within(pause)) renew(daemon, options, id);
+  }
+  const int code = program.reap();
   release(daemon, id);
-  return *code;
+  return code;
+}
+
+// What means nothing to an action is refused, lest it be taken for done.
+result<void> check_options(const lease_options& options, const std::string& action) {
+  const std::pair<const char*, bool> without_meaning[] = {{"--device", options.device.has_value()},
+                                                          {"--min", options.min_mib.has_value()},
+                                                          {"--ttl", options.ttl_s && action != "renew"},
+                                                          {"--wait", options.wait_s.has_value()},
+                                                          {"--owner", !options.owner.empty()},
+                                                          {"--", options.runs_program}};
+  for (const auto& [name, is_given] : without_meaning) {
+    if (is_given) return fail(errc::bad_value, std::string(name) + " has no meaning for `ebb lease " + action + "`; leave it out");
+  }
+  return {};
 }
 
 int about_lease(const daemon_choice& daemon, const lease_options& options, const std::string& action) {
+  if (auto checked = check_options(options, action); !checked) return report_error(checked.error());
   bus::lease asked;
   asked.action = action;
   if (action != "list") {
@@ -187,23 +210,30 @@ int about_lease(const daemon_choice& daemon, const lease_options& options, const
   }
   auto reached = reach(daemon);
   if (!reached) return report_no_daemon(reached.error());
-  return print_answer(ask_about_lease(**reached, asked), options.json);
+  return print_answer(ask_about_lease(**reached, asked), action, options.json);
 }
 
 }  // namespace
 
 int lease(const daemon_choice& daemon, const lease_options& options) {
+  if (options.words.empty()) {
+    return report_error({errc::bad_value, "how many MiB, or what about leases? As in `ebb lease 8000 --device 1 -- COMMAND`, `ebb lease list`, "
+                                          "`ebb lease renew 7`, `ebb lease release 7`; `ebb lease --help` says more"});
+  }
   const std::string& first = options.words.front();
   if (first == "list" || first == "renew" || first == "release") return about_lease(daemon, options, first);
   const auto mib = number_of<std::uint32_t>(first);
   if (!mib || *mib == 0) {
-    return report_error({errc::bad_value, "\"" + first + "\" is no number of MiB from 1; `ebb lease 8000 --device 1 -- COMMAND`, or list, renew ID, release ID"});
+    return report_error({errc::bad_value, in_quotes(first) + " is no number of MiB from 1 to " + std::to_string(UINT32_MAX) + "; `ebb lease 8000 --device 1 -- COMMAND`, or list, renew ID, release ID"});
   }
   if (options.words.size() > 1) return report_error({errc::bad_value, "what is to be run goes behind --, as in `ebb lease 8000 -- COMMAND`"});
-  if (!options.program.empty()) return run_inside(daemon, options, *mib);
+  if (options.runs_program && options.program.empty()) {
+    return report_error({errc::bad_value, "behind -- comes no command; name one, as in `ebb lease 8000 -- COMMAND`, or leave -- out for a lease that is not bound to one"});
+  }
+  if (options.runs_program) return run_inside(daemon, options, *mib);
   auto reached = reach(daemon);
   if (!reached) return report_no_daemon(reached.error());
-  return print_answer(ask_about_lease(**reached, acquire_by(options, *mib)), options.json);
+  return print_answer(ask_about_lease(**reached, acquire_by(options, *mib)), "acquire", options.json);
 }
 
 }  // namespace ebb::tools

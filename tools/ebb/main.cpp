@@ -1,10 +1,14 @@
 // tools/ebb/main.cpp: the command line of `ebb`.
+#include "config/limits.hpp"
 #include "config/nearest.hpp"
+#include "config/utf8.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/version.hpp"
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <iostream>
 #include <string_view>
 
@@ -22,6 +26,18 @@ const CLI::Validator whole(
       return digits ? std::string() : "\"" + text + "\" is no whole number of at most 19 digits";
     },
     "WHOLE");
+
+// For what the bus bounds too: refused here it names the option. CLI11's own texts have bounds such as 17976931348623157...
+CLI::Validator whole_from(std::uint32_t least, std::uint32_t most, const std::string& of_what) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        std::uint32_t number = 0;
+        const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (failure == std::errc{} && end == text.data() + text.size() && number >= least && number <= most) return std::string();
+        return ebb::in_quotes(text) + " is no whole number" + of_what + " from " + std::to_string(least) + " to " + std::to_string(most);
+      },
+      "WHOLE");
+}
 
 std::string examples(const std::string& lines) { return "Examples:\n" + lines + exit_codes; }
 
@@ -141,11 +157,11 @@ int main(int argc, char** argv) {
   lease_options lease_given;
   auto* lease_command = app.add_subcommand("lease", "lend VRAM to a program while it runs; list, renew and release leases");
   add_daemon(*lease_command, daemon);
-  lease_command->add_option("what", lease_given.words, "MIB, or list, renew ID, release ID; behind -- a program that is run with the memory")->required()->expected(1, 2);
-  lease_command->add_option("--device", lease_given.device, "the card, 0 first")->capture_default_str();
-  lease_command->add_option("--min", lease_given.min_mib, "rather so many MiB than nothing (default: all or nothing)")->check(CLI::PositiveNumber);
-  lease_command->add_option("--ttl", lease_given.ttl_s, "it ends after so many seconds (default: 300); with a COMMAND it is renewed while that runs")->check(CLI::PositiveNumber);
-  lease_command->add_option("--wait", lease_given.wait_s, "wait so many seconds for room");
+  lease_command->add_option("what", lease_given.words, "MIB, or list, renew ID, release ID; behind -- a program that is run with the memory")->expected(1, 2);
+  lease_command->add_option("--device", lease_given.device, "the card, 0 first (default: 0)")->check(whole_from(0, UINT32_MAX, ""));
+  lease_command->add_option("--min", lease_given.min_mib, "rather so many MiB than nothing (default: all or nothing)")->check(whole_from(1, UINT32_MAX, " of MiB"));
+  lease_command->add_option("--ttl", lease_given.ttl_s, "it ends after so many seconds (default: 300); with a COMMAND it is renewed while that runs")->check(whole_from(1, ebb::limits::lease_ttl_s_max, " of seconds"));
+  lease_command->add_option("--wait", lease_given.wait_s, "wait so many seconds for room")->check(whole_from(0, ebb::limits::lease_wait_s_max, " of seconds"));
   lease_command->add_option("--owner", lease_given.owner, "who, for people (default: the command)");
   add_json(*lease_command, lease_given.json);
   lease_command->footer("Examples:\n  ebb lease 8000 --device 1 --ttl 300 -- blender -b scene.blend -f 1\n  ebb lease 8000 --wait 60\n  ebb lease list\n"
@@ -236,7 +252,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && !knows(app, argv[1])) return refuse_command(app, argv[1]);
   // What follows -- is another program's, options and all; CLI11 would take them for ours.
   char** const behind = argc > 1 && argv[1] == std::string_view("lease") ? std::find(argv, argv + argc, std::string_view("--")) : argv + argc;
-  if (behind != argv + argc) lease_given.program.assign(behind + 1, argv + argc);
+  lease_given.runs_program = behind != argv + argc;
+  if (lease_given.runs_program) lease_given.program.assign(behind + 1, argv + argc);
   try {
     app.parse(static_cast<int>(behind - argv), argv);
   } catch (const CLI::ParseError& stop) {

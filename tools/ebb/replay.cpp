@@ -1,6 +1,7 @@
 // tools/ebb/replay.cpp: `ebb replay`: the differences, one a line, and what was compared.
 #include "tools/replay.hpp"
 #include "bus/curve_keys.hpp"
+#include "config/utf8.hpp"
 #include "tools/ebb/commands.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/live_target.hpp"
@@ -46,7 +47,8 @@ result<replay_report> replayed(const replay_options& options) {
 
 void print(const replay_difference& each) {
   std::printf("record %llu, client %s, id %s, %s: recorded %s, replayed %s\n", static_cast<unsigned long long>(each.record),
-              in_hex(each.client.routing_id).c_str(), bus::to_string(each.id).c_str(), each.field.c_str(), each.recorded.c_str(), each.replayed.c_str());
+              in_hex(each.client.routing_id).c_str(), on_one_line(bus::to_string(each.id)).c_str(), on_one_line(each.field).c_str(),
+              on_one_line(each.recorded).c_str(), on_one_line(each.replayed).c_str());
 }
 
 nlohmann::ordered_json to_json(const replay_difference& each) {
@@ -73,7 +75,7 @@ void print(const replay_report& report) {
   if (report.differences_all > report.differences.size()) {
     std::printf("... and %llu differences more\n", static_cast<unsigned long long>(report.differences_all - report.differences.size()));
   }
-  if (report.torn) std::printf("replayed up to here: %s\n", report.torn->text.c_str());
+  if (report.torn) std::printf("replayed up to here: %s\n", on_one_line(report.torn->text).c_str());
   if (report.lost > 0) std::printf("%llu messages are missing in the journal: differences may come from that\n", static_cast<unsigned long long>(report.lost));
   if (report.passed_over > 0) {
     std::printf("%llu requests came while the recorded daemon had no model, and were passed over\n", static_cast<unsigned long long>(report.passed_over));

@@ -1,4 +1,5 @@
 #include "tools/ebb/streaming.hpp"
+#include "config/utf8.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/to_json.hpp"
 #include <cstdio>
@@ -14,8 +15,8 @@ void print_summary(const bus::done& summary) {
   std::fprintf(stderr, "%llu prompt tokens in %.1f ms, %llu tokens at %.1f tokens/s, largest gap %.1f ms, hit rate %.1f %%, ended by %s\n",
                static_cast<unsigned long long>(summary.prompt_tokens), summary.prompt_ms,
                static_cast<unsigned long long>(summary.generated_tokens), summary.tokens_per_s, summary.gap_ms_max, summary.hit_rate * 100,
-               summary.finish.c_str());
-  if (!summary.hash.empty()) std::fprintf(stderr, "hash of the logits %s\n", summary.hash.c_str());
+               on_one_line(summary.finish).c_str());
+  if (!summary.hash.empty()) std::fprintf(stderr, "hash of the logits %s\n", on_one_line(summary.hash).c_str());
 }
 
 void show(const bus::reply& reply) {

@@ -69,7 +69,7 @@ int serve(const arguments& given) {
             << " thread(s), " << kernels::cpu::to_string(daemon.engine().isa()) << "; listening at";
   for (const auto& endpoint : daemon.endpoints()) std::cout << ' ' << endpoint;
   std::cout << std::endl;
-  if (const auto trouble = daemon.state_trouble()) std::cerr << "ebbd: " << trouble->text << "; the reserves are those of the start\n";
+  if (const auto trouble = daemon.state_trouble()) std::cerr << "ebbd: " << trouble->text << '\n';
   warn_of_short(daemon.engine());
   return stopping(stop);
 }
