@@ -54,7 +54,9 @@ std::optional<double> written_value::number() const {
 }
 
 std::optional<std::string> written_value::text() const {
-  return is_bare() ? std::optional<std::string>(as_written_) : held<std::string>(value_);
+  if (!is_bare()) return held<std::string>(value_);
+  const bool in_quotes = as_written_.size() >= 2 && as_written_.front() == '"' && as_written_.back() == '"';
+  return in_quotes ? as_written_.substr(1, as_written_.size() - 2) : as_written_;
 }
 
 written_value::list written_value::items() const {

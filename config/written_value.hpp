@@ -27,7 +27,7 @@ class written_value {
   std::optional<bool> flag() const;
   std::optional<std::int64_t> whole() const;
   std::optional<double> number() const;
-  std::optional<std::string> text() const;
+  std::optional<std::string> text() const;  // bare text may stand in double quotes, as in TOML
   // A single value is a list of one; empty bare text is an empty list. Bare text is cut at commas, and may also be written as in TOML:
   // ["host", "host"].
   list items() const;

@@ -158,6 +158,16 @@ TEST_CASE("text that is no TOML is refused with its line") {
   CHECK(error_of_toml("model = \"\xff\"").code == errc::malformed);
 }
 
+TEST_CASE("bare text may stand in double quotes, as in a file of settings") {
+  settings all;
+  REQUIRE(ebb::apply_overrides(all, {"model=\"a b.gguf\"", "state_dir=\"\"", "journal=\"", "bus.listen=\"ipc:///tmp/a\"", "bus.events=[]"}));
+  CHECK(all.model == "a b.gguf");
+  CHECK(all.state_dir.empty());
+  CHECK(all.journal == "\"");
+  CHECK(all.bus.listen == std::vector<std::string>{"ipc:///tmp/a"});
+  CHECK(all.bus.events.empty());
+}
+
 TEST_CASE("the environment sets every kind of value from bare text") {
   settings all;
   REQUIRE(ebb::apply_environment(all, {{"EBB_MODEL", "/models/a, b.gguf"},
