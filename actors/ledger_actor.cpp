@@ -180,10 +180,10 @@ void lease_over(ledger_pointer self, const ended_lease& ended) {
 
 bus::lease_report report_of(ledger_pointer self, const held_lease& lease) { return {{lease.info(now(self))}, {}, {}}; }
 
-std::string warning_of(const bus::lease& asked, std::uint32_t mib) {
+std::string warning_of(const bus::lease& asked, std::uint32_t mib, bool contexts) {
   std::string warning;
   if (mib < asked.mib) warning = "only " + std::to_string(mib) + " of " + std::to_string(*asked.mib) + " MiB could be freed";
-  if (mib >= limits::context_mib_warned) return warning;
+  if (!contexts || mib >= limits::context_mib_warned) return warning;
   if (!warning.empty()) warning += "; ";
   return warning + "less than " + std::to_string(limits::context_mib_warned) +
          " MiB: a program that has no CUDA context on this card yet needs 305 to 613 MiB for that alone";
@@ -217,7 +217,7 @@ void give(ledger_pointer self, const acquiring& wanted, std::uint32_t mib, const
     return begin_regrowth(self, given.card);
   }
   tell(self, bus::lease_granted{given.info(now(self))});
-  deliver(wanted, bus::lease_report{{given.info(now(self))}, {card}, warning_of(wanted.asked, mib)});
+  deliver(wanted, bus::lease_report{{given.info(now(self))}, {card}, warning_of(wanted.asked, mib, self->state.options->contexts)});
   set_tick(self);
 }
 

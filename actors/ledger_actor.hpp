@@ -39,6 +39,7 @@ struct ledger_options {
   std::function<result<void>(const bus::ledger_state&)> write_down;   // returns when it is safe on disk
   process_watch processes;
   event_sink tell;
+  bool contexts = true;  // a program that uses a lease first needs a CUDA context, which costs memory; on host cards it needs none
 };
 
 struct ledger_state {

@@ -133,7 +133,8 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) :
                                 .unix_ms = world.unix_ms,
                                 .write_down = options.state.write_down,
                                 .processes = world.processes,
-                                .tell = options.tell};
+                                .tell = options.tell,
+                                .contexts = false};  // all are host cards
   ledger_ = spawn_apart(actors::ledger_behavior, cards_, std::move(ledger));
   if (from.auto_yield && !turns_) spawn_watcher(options, std::move(ceilings_mib));  // and no neighbours
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
