@@ -14,6 +14,14 @@ namespace ebb::tools::test {
 
 class on_terminal {
  public:
+  // A chroot or container without /dev/pts has none.
+  static bool possible() {
+    int ends[2];
+    if (::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) != 0) return false;
+    for (const int end : ends) ::close(end);
+    return true;
+  }
+
   // words[0] is the program's path.
   explicit on_terminal(std::vector<std::string> words) {
     std::vector<char*> arguments;
