@@ -12,6 +12,12 @@ tl::unexpected<error> no_such_lease(std::uint64_t id) {
   return fail(errc::unknown_lease, "no lease " + std::to_string(id) + " is held: it was never given, was released, or has expired; acquire a new one");
 }
 
+// An iterator into `leases`; its end if there is none with that id.
+template <class Leases>
+auto find_lease(Leases& leases, std::uint64_t id) {
+  return std::find_if(leases.begin(), leases.end(), [&](const held_lease& each) { return each.id == id; });
+}
+
 std::chrono::seconds duration_of(std::optional<std::uint32_t> ttl_s) { return std::chrono::seconds(ttl_s.value_or(limits::lease_ttl_s_default)); }
 
 std::chrono::milliseconds in_ms(time_point::duration time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time); }
@@ -89,12 +95,12 @@ const held_lease& ledger::grant(const bus::lease& acquire, const bus::request_id
 }
 
 const held_lease* ledger::find(std::uint64_t id) const {
-  const auto found = std::find_if(leases_.begin(), leases_.end(), [&](const held_lease& each) { return each.id == id; });
+  const auto found = find_lease(leases_, id);
   return found == leases_.end() ? nullptr : &*found;
 }
 
 void ledger::set_end(std::uint64_t id, time_point ends) {
-  const auto found = std::find_if(leases_.begin(), leases_.end(), [&](const held_lease& each) { return each.id == id; });
+  const auto found = find_lease(leases_, id);
   EBB_ASSERT(found != leases_.end());
   found->ends = ends;
   ++revision_;
@@ -105,7 +111,7 @@ void ledger::yield(card_id card, std::optional<double> ceiling_mib) {
 }
 
 result<held_lease> ledger::renew(std::uint64_t id, std::optional<std::uint32_t> ttl_s, time_point now) {
-  const auto found = std::find_if(leases_.begin(), leases_.end(), [&](const held_lease& each) { return each.id == id; });
+  const auto found = find_lease(leases_, id);
   if (found == leases_.end() || found->ends <= now) return no_such_lease(id);
   found->ends = now + duration_of(ttl_s);
   ++revision_;
@@ -113,7 +119,7 @@ result<held_lease> ledger::renew(std::uint64_t id, std::optional<std::uint32_t> 
 }
 
 result<ended_lease> ledger::end(std::uint64_t id, lease_cause cause) {
-  const auto found = std::find_if(leases_.begin(), leases_.end(), [&](const held_lease& each) { return each.id == id; });
+  const auto found = find_lease(leases_, id);
   if (found == leases_.end()) return no_such_lease(id);
   ended_lease ended{std::move(*found), cause};
   leases_.erase(found);

@@ -305,9 +305,8 @@ void begin_acquire(ledger_pointer self, acquiring wanted) {
   if (auto possible = book(self).check(wanted.asked); !possible) return stop(possible.error());
   if (const auto pid = wanted.asked.pid) {
     const auto began = self->state.options->processes(*pid);
-    if (!began && wanted.pid_began != 0) return stop(holder_gone(*pid));
+    if (wanted.pid_began != 0 && began != wanted.pid_began) return stop(holder_gone(*pid));
     if (!began) return stop({errc::bad_value, "lease: there is no process " + std::to_string(*pid) + "; give the pid of the program that will use the memory, or none"});
-    if (wanted.pid_began != 0 && wanted.pid_began != *began) return stop(holder_gone(*pid));
     wanted.pid_began = *began;
   }
   if (others_wait(self, wanted)) {
