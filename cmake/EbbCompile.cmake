@@ -14,14 +14,19 @@ if(EBB_CCACHE)
   # Without these it never reuses a file that begins with a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${EBB_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-fpch-preprocess)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
 endif()
 
 # Placement never changes an answer, so the compiler may not contract or reassociate a float expression anywhere.
-add_compile_options(-ffp-contract=off -fno-fast-math -fno-math-errno -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+function(ebb_cxx_options) # for C++ alone: nvcc knows none of them
+  foreach(option ${ARGN})
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${option}>)
+  endforeach()
+endfunction()
+ebb_cxx_options(-ffp-contract=off -fno-fast-math -fno-math-errno -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
 if(EBB_WERROR)
-  add_compile_options(-Werror)
+  ebb_cxx_options(-Werror)
 endif()
 if(EBB_SANITIZE STREQUAL "address")
   # null: CAF 0.17 and libstdc++ bind null references to empty tuples; vptr and alignment cost build time and find nothing here.
@@ -43,7 +48,7 @@ endif()
 
 # From a precompiled header GCC 12 warns of the library's own strings, wrongly: its bug 105329.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-  add_compile_options(-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
+  ebb_cxx_options(-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 
 # What most files of the project include; read once, it saves a quarter of the compile time. The preset tsan does without, so that a file that

@@ -76,6 +76,7 @@ struct stage_description {
   stage_shape shape;
   std::vector<dense_layer> layers;  // [n_layers]
   output_head output;
+  bool store_pinned = false;        // experts that are in no slot lie in memory that was given to gpu::pin
 };
 
 // One expert that the CPU is to compute for one row.
@@ -126,6 +127,10 @@ class gpu_stage {
 
   // Bytes of the GPU that the stage holds: dense weights, keys and values, buffers.
   virtual std::uint64_t held_bytes() const noexcept = 0;
+  // The most rows that go through the layers at once; a longer window is cut. By what was free when the stage was made.
+  virtual std::uint32_t chunk_rows() const noexcept = 0;
+  // Captured so far.
+  virtual std::uint32_t graphs() const noexcept = 0;
 };
 
 // A GPU that a card uses, with a context on it, which itself takes some hundred MiB.

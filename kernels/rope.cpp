@@ -1,4 +1,5 @@
 #include "kernels/rope.hpp"
+#include <algorithm>
 #include <cmath>
 
 namespace ebb::kernels {
@@ -9,6 +10,17 @@ void rope_angles(std::uint32_t position, double base, std::size_t half, float* c
     cos[i] = static_cast<float>(std::cos(theta));
     sin[i] = static_cast<float>(std::sin(theta));
   }
+}
+
+void rope_table::angles(std::uint32_t position, float* cos, float* sin) {
+  const std::size_t stride = 2 * half_;
+  for (std::size_t next = known_.size() / stride; next <= position; ++next) {
+    known_.resize((next + 1) * stride);
+    rope_angles(static_cast<std::uint32_t>(next), base_, half_, &known_[next * stride], &known_[next * stride + half_]);
+  }
+  const float* const at = &known_[position * stride];
+  std::copy_n(at, half_, cos);
+  std::copy_n(at + half_, half_, sin);
 }
 
 }  // namespace ebb::kernels

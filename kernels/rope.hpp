@@ -8,11 +8,24 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace ebb::kernels {
 
 using rope_fn = void (*)(float* x, const float* cos, const float* sin, std::size_t half);
 
 void rope_angles(std::uint32_t position, double base, std::size_t half, float* cos, float* sin);
+
+// The same, each position computed once. One thread at a time.
+class rope_table {
+ public:
+  rope_table(double base, std::size_t half) : base_(base), half_(half) {}
+  void angles(std::uint32_t position, float* cos, float* sin);
+
+ private:
+  double base_;
+  std::size_t half_;
+  std::vector<float> known_;  // [positions so far, 2, half]
+};
 
 }  // namespace ebb::kernels

@@ -2,16 +2,12 @@
 // is to run on it.
 #pragma once
 #include "kernels/cuda/driver.hpp"
+#include "kernels/gpu.hpp"
 #include <cstdint>
 #include <memory>
 #include <string>
 
 namespace ebb::kernels::cuda {
-
-struct memory_figures {
-  std::uint64_t free_bytes = 0;   // for anybody, now
-  std::uint64_t total_bytes = 0;
-};
 
 class device {
  public:

@@ -15,6 +15,9 @@
   each(cuDeviceGetCount, "cuDeviceGetCount")                         \
   each(cuDeviceGet, "cuDeviceGet")                                   \
   each(cuDeviceGetName, "cuDeviceGetName")                           \
+  each(cuDeviceTotalMem, "cuDeviceTotalMem_v2")                      \
+  each(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId")                   \
+  each(cuDeviceGetUuid, "cuDeviceGetUuid_v2")                        \
   each(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")         \
   each(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2")    \
   each(cuCtxSetCurrent, "cuCtxSetCurrent")                           \

@@ -27,7 +27,7 @@ struct head {
   std::vector<std::uint16_t> k, v;
 };
 
-const std::size_t position_counts[] = {1, 2, 7, 8, 9, 33, 500};
+const std::size_t position_counts[] = {1, 2, 7, 8, 9, 33, 255, 256, 257, 500, 1030};
 const std::size_t dims[] = {8, 24, 64, 72, 128, 256};
 
 }  // namespace

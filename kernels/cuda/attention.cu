@@ -1,0 +1,152 @@
+#include "config/assert.hpp"
+#include "kernels/cuda/activations.cuh"
+#include "kernels/cuda/attention.hpp"
+
+namespace ebb::kernels::cuda {
+namespace {
+
+constexpr std::uint32_t chunk = attention_chunk;
+constexpr std::uint32_t mix_unroll = 8;
+
+// One thread a position; Heads heads of q that share their keys at once.
+template <unsigned Heads>
+__global__ void __launch_bounds__(256) scores_kernel(attention_arguments what) {
+  extern __shared__ float q[];  // [Heads, head_dim]
+  __shared__ float largest[Heads][8];
+  const std::uint32_t c = blockIdx.x, row = blockIdx.z, head_dim = what.kv.head_dim;
+  const device_row of = what.rows[row];
+  const std::uint32_t n_positions = of.position + 1;
+  if (c * chunk >= n_positions) return;
+  const std::uint32_t first_head = blockIdx.y * Heads;
+  const std::uint32_t kv_head = first_head / (what.n_heads / what.kv.n_kv_heads);
+  const float* from = what.q + (std::size_t{row} * what.n_heads + first_head) * head_dim;
+  for (std::uint32_t i = threadIdx.x; i < Heads * head_dim; i += blockDim.x) q[i] = from[i];
+  __syncthreads();
+
+  const std::uint32_t t = c * chunk + threadIdx.x;
+  const bool exists = t < n_positions;
+  float score[Heads];
+#pragma unroll
+  for (unsigned h = 0; h < Heads; ++h) score[h] = -INFINITY;
+  if (exists) {
+    const auto* k = reinterpret_cast<const uint4*>(what.kv.k + what.kv.at(of.session, kv_head, t));
+    float lane[Heads][8] = {};
+    for (std::uint32_t i = 0; i < head_dim / 8; ++i) {
+      const uint4 eight = k[i];
+      const __half2* halves = reinterpret_cast<const __half2*>(&eight);
+      float key[8];
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) {
+        const float2 two = __half22float2(halves[j]);
+        key[2 * j] = two.x, key[2 * j + 1] = two.y;
+      }
+#pragma unroll
+      for (unsigned h = 0; h < Heads; ++h) {
+        const float4 low = *reinterpret_cast<const float4*>(&q[h * head_dim + i * 8]);
+        const float4 high = *reinterpret_cast<const float4*>(&q[h * head_dim + i * 8 + 4]);
+        lane[h][0] = __fmaf_rn(low.x, key[0], lane[h][0]);
+        lane[h][1] = __fmaf_rn(low.y, key[1], lane[h][1]);
+        lane[h][2] = __fmaf_rn(low.z, key[2], lane[h][2]);
+        lane[h][3] = __fmaf_rn(low.w, key[3], lane[h][3]);
+        lane[h][4] = __fmaf_rn(high.x, key[4], lane[h][4]);
+        lane[h][5] = __fmaf_rn(high.y, key[5], lane[h][5]);
+        lane[h][6] = __fmaf_rn(high.z, key[6], lane[h][6]);
+        lane[h][7] = __fmaf_rn(high.w, key[7], lane[h][7]);
+      }
+    }
+#pragma unroll
+    for (unsigned h = 0; h < Heads; ++h) {
+      score[h] = __fmul_rn(lane_sum(lane[h]), what.scale);
+      what.scores[(std::size_t{row} * what.n_heads + first_head + h) * what.context_stride + t] = score[h];
+    }
+  }
+#pragma unroll
+  for (unsigned h = 0; h < Heads; ++h) {
+    const float of_warp = warp_max(score[h]);
+    if (threadIdx.x % 32 == 0) largest[h][threadIdx.x / 32] = of_warp;
+  }
+  __syncthreads();
+  if (threadIdx.x < Heads) {
+    float of_all = largest[threadIdx.x][0];
+    for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) of_all = fmaxf(of_all, largest[threadIdx.x][warp]);
+    what.chunk_max[(std::size_t{row} * what.n_heads + first_head + threadIdx.x) * (what.context_stride / chunk) + c] = of_all;
+  }
+}
+
+// A thread an element of the head.
+__global__ void mix_kernel(attention_arguments what) {
+  __shared__ float p[chunk];
+  __shared__ bool last;
+  const std::uint32_t c = blockIdx.x, head = blockIdx.y, row = blockIdx.z, head_dim = what.kv.head_dim, i = threadIdx.x;
+  const device_row of = what.rows[row];
+  const std::uint32_t n_positions = of.position + 1, n_chunks = (n_positions + chunk - 1) / chunk;
+  if (c >= n_chunks) return;
+  const std::size_t this_head = std::size_t{row} * what.n_heads + head;
+  const std::size_t this_chunk = this_head * (what.context_stride / chunk);
+  float largest = what.chunk_max[this_chunk];
+  for (std::uint32_t other = 1; other < n_chunks; ++other) largest = fmaxf(largest, what.chunk_max[this_chunk + other]);
+
+  const std::uint32_t first = c * chunk, n = min(chunk, n_positions - first);
+  for (std::uint32_t t = i; t < chunk; t += blockDim.x) {
+    p[t] = t < n ? exact_exp(__fsub_rn(what.scores[this_head * what.context_stride + first + t], largest)) : 0.0f;
+  }
+  __syncthreads();
+  // Beyond the last position p is +0, and a sum of powers, which are positive, does not change by adding it.
+  if (i < 8) {
+    float lane = 0.0f;
+#pragma unroll 8
+    for (std::uint32_t t = i; t < chunk; t += 8) lane = __fadd_rn(lane, p[t]);
+    lane = lane_sum(lane, 0xffu);
+    if (i == 0) what.chunk_sum[this_chunk + c] = lane;
+  }
+  const std::uint16_t* v = what.kv.v + what.kv.at(of.session, head / (what.n_heads / what.kv.n_kv_heads), first) + i;
+  float mixed = 0.0f;
+  std::uint32_t t = 0;
+  for (; t + mix_unroll <= n; t += mix_unroll) {
+    float value[mix_unroll];
+#pragma unroll
+    for (std::uint32_t u = 0; u < mix_unroll; ++u) value[u] = half_as_float(v[std::size_t{t + u} * head_dim]);
+#pragma unroll
+    for (std::uint32_t u = 0; u < mix_unroll; ++u) mixed = __fmaf_rn(p[t + u], value[u], mixed);
+  }
+  for (; t < n; ++t) mixed = __fmaf_rn(p[t], half_as_float(v[std::size_t{t} * head_dim]), mixed);
+  what.chunk_out[(this_chunk + c) * head_dim + i] = mixed;
+
+  __threadfence();
+  __syncthreads();
+  if (i == 0) last = atomicAdd(&what.arrivals[this_head], 1u) == n_chunks - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  if (i == 0) what.arrivals[this_head] = 0;
+  const volatile float* sums = what.chunk_sum + this_chunk;
+  const volatile float* outs = what.chunk_out + this_chunk * head_dim + i;
+  float total = sums[0], out = outs[0];
+  for (std::uint32_t other = 1; other < n_chunks; ++other) {
+    total = __fadd_rn(total, sums[other]);
+    out = __fadd_rn(out, outs[std::size_t{other} * head_dim]);
+  }
+  out = __fdiv_rn(out, total);
+  const std::size_t at = this_head * head_dim + i;
+  what.out.x[at] = out;
+  quantise_twice(out, at / 32, what.out);
+}
+
+}  // namespace
+
+void attention(const attention_arguments& what, cudaStream_t stream) {
+  const std::uint32_t head_dim = what.kv.head_dim, group = what.n_heads / what.kv.n_kv_heads;
+  EBB_ASSERT(head_dim % 32 == 0);
+  EBB_ASSERT(head_dim <= 256);
+  const auto scores = [&]<unsigned Heads>() {
+    const dim3 grid(what.chunks, what.n_heads / Heads, what.n_rows);
+    scores_kernel<Heads><<<grid, chunk, Heads * head_dim * sizeof(float), stream>>>(what);
+  };
+  if (group % 8 == 0) scores.template operator()<8>();
+  else if (group % 4 == 0) scores.template operator()<4>();
+  else if (group % 2 == 0) scores.template operator()<2>();
+  else scores.template operator()<1>();
+  mix_kernel<<<dim3(what.chunks, what.n_heads, what.n_rows), head_dim, 0, stream>>>(what);
+}
+
+}  // namespace ebb::kernels::cuda
