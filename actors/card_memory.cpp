@@ -22,8 +22,7 @@ card_memory::card_memory(std::shared_ptr<const model::checkpoint> weights, std::
   published_checksum_ = table_.checksum();
 }
 
-void card_memory::publish() noexcept {
-  ++version_;
+void card_memory::note_published() noexcept {
 #if defined(EBB_DEBUG_ASSERTS)
   published_checksum_ = table_.checksum();
 #endif
@@ -44,7 +43,7 @@ result<void> card_memory::copy_from_store(expert_id expert, slot_id slot) {
 void card_memory::evict(expert_id expert) noexcept {
   table_.restore(expert);
   cache_.evict(expert);
-  publish();
+  note_published();
 }
 
 result<void> card_memory::move(const cache_move& step) {
@@ -52,7 +51,7 @@ result<void> card_memory::move(const cache_move& step) {
   if (!copied) return copied;
   cache_.move(step.expert, step.to);
   table_.place(step.expert, address_of(step.to));
-  publish();
+  note_published();
   return {};
 }
 
@@ -60,7 +59,7 @@ result<void> card_memory::fill(const cache_fill& step) {
   if (auto copied = copy_from_store(step.expert, step.slot); !copied) return copied;
   cache_.place(step.expert, step.slot);
   table_.place(step.expert, address_of(step.slot));
-  publish();
+  note_published();
   return {};
 }
 
