@@ -13,6 +13,7 @@ find_program(EBB_CCACHE ccache)
 if(EBB_CCACHE)
   # Without these it never reuses a file that begins with a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${EBB_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${EBB_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()

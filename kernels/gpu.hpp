@@ -8,6 +8,7 @@
 #include "kernels/expert_entry.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/memory/arena.hpp"
+#include "kernels/miss.hpp"
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -72,12 +73,6 @@ struct stage_description {
   bool store_pinned = false;        // experts that are in no slot lie in memory that was given to gpu::pin
 };
 
-// One expert that the CPU is to compute for one row.
-struct miss {
-  std::uint32_t row;     // of the activations
-  std::uint32_t expert;  // of the layer
-};
-
 // Computes experts on the CPU while a GPU waits. Called only by the thread that runs the stage.
 class miss_pool {
  public:
@@ -89,7 +84,7 @@ class miss_pool {
 
 struct stage_window {
   std::span<const window_row> rows;          // those of a session in ascending positions, without gaps; 1 <= rows <= rows_max
-  std::span<const std::uint32_t> sampled;    // ascending; empty where there is no output head
+  std::span<const std::uint32_t> sampled;    // ascending; not looked at where there is no output head
   std::span<const expert_entry> experts;     // [n_layers, n_experts]
   std::uint64_t experts_version = 0;         // names the contents of `experts`
   bool resident = false;                     // every expert is in a slot

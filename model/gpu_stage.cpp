@@ -51,7 +51,9 @@ result<std::unique_ptr<gpu_stage>> gpu_stage::make(std::shared_ptr<const checkpo
                                                    std::shared_ptr<const expert_store> store, std::shared_ptr<kernels::gpu> gpu,
                                                    const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool) {
   std::unique_ptr<gpu_stage> made(new gpu_stage(std::move(weights), options, std::move(store), std::move(gpu), ops, pool));
-  auto on_gpu = made->gpu_->make_stage(describe_stage(made->weights(), made->options()), made->misses_);
+  kernels::stage_description description = describe_stage(made->weights(), made->options());
+  description.store_pinned = made->store_->pinned();
+  auto on_gpu = made->gpu_->make_stage(description, made->misses_);
   if (!on_gpu) return fail(on_gpu.error());
   made->on_gpu_ = std::move(*on_gpu);
   return made;

@@ -8,7 +8,7 @@
 //
 // Both waits end: after doorbell_timeout the GPU gives up, says so in `gave_up`, and its window runs to its end with results that nobody uses.
 #pragma once
-#include "kernels/gpu.hpp"
+#include "kernels/miss.hpp"
 
 namespace ebb::kernels::cuda {
 

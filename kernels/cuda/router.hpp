@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/cuda/activations.hpp"
 #include "kernels/cuda/mailslot.hpp"
+#include "kernels/expert_entry.hpp"
 #include <cuda_runtime.h>
 
 namespace ebb::kernels::cuda {

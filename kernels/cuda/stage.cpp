@@ -82,7 +82,7 @@ result<void> stage::run(const stage_window& what, float* x) {
   const auto n = static_cast<std::uint32_t>(what.rows.size());
   EBB_ASSERT(n >= 1);
   EBB_ASSERT(n <= shape.rows_max);
-  EBB_ASSERT(what.sampled.size() <= (memory_->has_output() ? std::max(shape.sampled_max, doorbell_rows_max) : 0));
+  EBB_ASSERT(!memory_->has_output() || what.sampled.size() <= std::max(shape.sampled_max, doorbell_rows_max));
   EBB_ASSERT(what.experts.size() == std::size_t{shape.n_layers} * shape.n_experts);
   if (lost_) return fail(*lost_);
   if (auto current = check(cudaSetDevice(device_), "no context"); !current) return current;
