@@ -12,6 +12,7 @@
 #include "model/checkpoint.hpp"
 #include "model/expert_table.hpp"
 #include <memory>
+#include <span>
 
 namespace ebb::actors {
 
@@ -41,10 +42,15 @@ class card_memory {
   void restore_heat(std::span<const float> heats) { heat_.restore(heats); }
 
   // --- steps, each whole or without effect. Errors: those of the arena.
+  // Those with several begin all their copies and wait once.
   void evict(expert_id expert) noexcept;
-  result<void> move(const cache_move& step);
-  result<void> fill(const cache_fill& step);
-  result<void> swap(const cache_swap& step);
+  // An expert that cannot be moved stays where it is; the others are moved all the same.
+  result<void> move(std::span<const cache_move> steps);
+  // Ends at the first that fails; those before it are filled, unless waiting for the copies failed: then none is.
+  result<void> fill(std::span<const cache_fill> steps);
+  result<void> fill(const cache_fill& step) { return fill(std::span(&step, 1)); }
+  // The experts that leave are read from the store before their slots are overwritten, so a fill that fails leaves empty slots.
+  result<void> swap(std::span<const cache_swap> steps);
   void set_slots_usable(std::uint32_t slots) noexcept { cache_.set_slots_usable(slots); }
   result<void> map(kernels::segment_index segment) { return arena_->map(segment); }
   result<void> unmap(kernels::segment_index segment);
@@ -61,7 +67,7 @@ class card_memory {
  private:
   void publish() noexcept;
   const std::byte* address_of(slot_id slot) const noexcept;
-  result<void> copy_from_store(expert_id expert, slot_id slot);
+  result<void> begin_copy_from_store(const cache_fill& step);
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::unique_ptr<kernels::arena> arena_;
