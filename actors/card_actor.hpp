@@ -18,6 +18,8 @@
 // The mailbox is the fence: windows and steps of a resize are messages, run one at a time on this actor's own thread. A card that
 // repeats windows, or resizes in steps, sends itself the next one, so whatever has come in meanwhile goes first.
 //
+// A window that is answered with card_lost is the last: the actor ends, with that error as its reason.
+//
 // Owns:    a card, a plain class that knows no CAF.
 // Thread:  detached in the daemon; the caller chooses. The card is made and dies on it.
 #pragma once

@@ -39,6 +39,7 @@ struct scheduler_options {
   std::uint32_t repeat_max = 0;  // windows that a card alone may run of its own accord
   clock_fn now;
   event_sink tell = no_events();
+  prompt_chunk chunk = {};
 };
 
 struct scheduler_state_data {
