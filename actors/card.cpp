@@ -174,9 +174,8 @@ void card::adapt() {
   if (resizing() || memory_.resident()) return;
   if (++windows_since_adapt_ < limits::adapt_period_windows) return;
   windows_since_adapt_ = 0;
-  for (const cache_swap& exchange : memory_.cache().plan_swaps(limits::adapt_swaps_max, memory_.heat(), limits::adapt_margin)) {
-    if (!memory_.swap(exchange)) return;  // the slot stays empty and the expert is read from the store
-  }
+  // Where it fails, slots stay empty and their experts are read from the store.
+  static_cast<void>(memory_.swap(memory_.cache().plan_swaps(limits::adapt_swaps_max, memory_.heat(), limits::adapt_margin)));
 }
 
 tl::unexpected<error> card::keeps_its_size() const {
@@ -310,7 +309,7 @@ bus::card_report card::report(std::uint64_t free_bytes) const {
   said.expert_cache_mib = to_mib(memory_.arena().mapped_bytes());
   said.expert_cache_full_mib = to_mib(memory_.arena().layout().full_bytes);
   said.vram_free_mib = to_mib(free_bytes);
-  said.prompt_chunk = limits::prompt_chunk_rows;
+  said.prompt_chunk = options_.prompt_chunk_rows;
   said.short_mib = to_mib(short_bytes_);
   said.took_ms = took_ms_;
   return said;
