@@ -2,6 +2,7 @@
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include "kernels/memory/host_arena.hpp"
+#include "model/host_stage.hpp"
 #include <algorithm>
 
 namespace ebb::actors {
@@ -37,7 +38,7 @@ result<std::unique_ptr<kernels::arena>> arena_of(const card_options& options, co
 result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint> weights,
                                          std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
                                          const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool, clock_fn now) {
-  auto stage = model::stage::make(weights, {options.layer_begin, options.layer_end, options.n_sessions, options.context}, ops, pool);
+  auto stage = model::host_stage::make(weights, {options.layer_begin, options.layer_end, options.n_sessions, options.context}, ops, pool);
   if (!stage) return fail(stage.error().code, name_of(options.card) + ": " + stage.error().text);
 
   const kernels::slot_layout slots(weights->experts().expert_bytes_max(options.layer_begin, options.layer_end));
@@ -102,12 +103,17 @@ result<window_result> card::run(const window& what) {
   auto x = first_stage() ? std::make_shared<std::vector<float>>(n_values) : std::make_shared<std::vector<float>>(*what.x);
   EBB_ASSERT(x->size() == n_values);
   if (first_stage()) stage_->embed(what.tokens, x->data());
-  stage_->run(what.rows, memory_.table(), x->data());
+  std::vector<std::uint32_t> sampled;
+  sampled.reserve(what.sampled.size());
+  for (const sampled_row& wanted : what.sampled) sampled.push_back(wanted.row);
+  if (auto ran = stage_->run(what.rows, sampled, memory_.table(), x->data()); !ran) {
+    return fail(ran.error().code, name_of(options_.card) + ": " + ran.error().text);
+  }
 
   window_result answer{.number = what.number};
   count_picks(what, answer);
   if (last_stage()) {
-    if (auto picked = pick_tokens(what, x->data(), answer); !picked) return fail(picked.error());
+    if (auto picked = pick_tokens(what, answer); !picked) return fail(picked.error());
   } else {
     answer.x = std::move(x);
   }
@@ -149,20 +155,14 @@ void card::count_picks(const window& what, window_result& answer) {
   misses_ += std::uint64_t{answer.picks_per_row} * n_rows - hits;
 }
 
-result<void> card::pick_tokens(const window& what, const float* x, window_result& answer) {
-  if (what.sampled.empty()) return {};
+result<void> card::pick_tokens(const window& what, window_result& answer) {
   const std::size_t n_vocab = weights_->dims().n_vocab;
-  std::vector<std::uint32_t> rows;
-  rows.reserve(what.sampled.size());
-  for (const sampled_row& wanted : what.sampled) rows.push_back(wanted.row);
-  logits_.resize(std::max(logits_.size(), rows.size() * n_vocab));
-  stage_->logits(x, rows, logits_.data());
   for (std::size_t i = 0; i < what.sampled.size(); ++i) {
     const auto found = completions_.find(what.sampled[i].session);
     if (found == completions_.end()) {
       return fail(errc::unknown_session, "session " + std::to_string(what.sampled[i].session.value) + " is not open on " + name_of(options_.card));
     }
-    model::step step = found->second.accept({&logits_[i * n_vocab], n_vocab});
+    model::step step = found->second.accept(stage_->logits().subspan(i * n_vocab, n_vocab));
     picked_token picked{.session = what.sampled[i].session, .token = step.token, .text = std::move(step.text), .finish = step.reason};
     if (step.reason != model::finish::none) picked.logits_hash = found->second.logits_hash_hex();
     answer.picked.push_back(std::move(picked));

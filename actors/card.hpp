@@ -10,6 +10,8 @@
 #include "actors/segment_floor.hpp"
 #include "actors/window_cost.hpp"
 #include "config/limits.hpp"
+#include "kernels/cpu/ops.hpp"
+#include "kernels/cpu/worker_pool.hpp"
 #include "kernels/gpu.hpp"
 #include "model/stage.hpp"
 #include <functional>
@@ -57,7 +59,8 @@ class card {
   // Ends an answer from outside: the text that was held back and the hash so far. Nothing on a card that is not the last.
   std::optional<picked_token> cancel(session_id session);
 
-  // --- windows. Errors: unknown_session (a sampled row of a session that is not open here).
+  // --- windows. Errors: unknown_session (a sampled row of a session that is not open here), those of
+  // model::stage::run, each naming the card.
   result<window_result> run(const window& what);
   // Exchanges a few cold residents for hotter experts, now and then. Call between windows; nothing while a resize is under way.
   void adapt();
@@ -100,7 +103,7 @@ class card {
   void count_picks(const window& what, window_result& answer);
   void learn_cost(const window& what, window_result& answer, time_point began);
   double ms_per_token(double hit_rate) const;
-  result<void> pick_tokens(const window& what, const float* x, window_result& answer);
+  result<void> pick_tokens(const window& what, window_result& answer);
   bus::card_report report(std::uint64_t free_bytes) const;
 
   std::shared_ptr<const model::checkpoint> weights_;
@@ -111,7 +114,6 @@ class card {
   clock_fn now_;
 
   std::unordered_map<session_id, model::completion> completions_;
-  std::vector<float> logits_;                 // [sampled rows, n_vocab], grown to the largest window so far
   window_cost cost_;
   std::uint64_t windows_since_adapt_ = 0;
   std::uint64_t hits_ = 0;

@@ -22,8 +22,7 @@ card_memory::card_memory(std::shared_ptr<const model::checkpoint> weights, std::
   published_checksum_ = table_.checksum();
 }
 
-void card_memory::publish() noexcept {
-  ++version_;
+void card_memory::note_published() noexcept {
 #if defined(EBB_DEBUG_ASSERTS)
   published_checksum_ = table_.checksum();
 #endif
@@ -44,7 +43,7 @@ result<void> card_memory::begin_copy_from_store(const cache_fill& step) {
 void card_memory::evict(expert_id expert) noexcept {
   table_.restore(expert);
   cache_.evict(expert);
-  publish();
+  note_published();
 }
 
 result<void> card_memory::move(std::span<const cache_move> steps) {
@@ -61,7 +60,7 @@ result<void> card_memory::move(std::span<const cache_move> steps) {
     cache_.move(step.expert, step.to);
     table_.place(step.expert, address_of(step.to));
   }
-  if (!begun.empty()) publish();
+  if (!begun.empty()) note_published();
   return outcome;
 }
 
@@ -74,7 +73,7 @@ result<void> card_memory::fill(std::span<const cache_fill> steps) {
     cache_.place(step.expert, step.slot);
     table_.place(step.expert, address_of(step.slot));
   }
-  if (begun > 0) publish();
+  if (begun > 0) note_published();
   return outcome;
 }
 

@@ -34,8 +34,7 @@ class card_memory {
   const expert_heat& heat() const noexcept { return heat_; }
   const model::expert_table& table() const noexcept { return table_; }
   bool resident() const noexcept { return cache_.all_resident(); }
-  // Grows with every published change; names one table.
-  std::uint64_t version() const noexcept { return version_; }
+  std::uint64_t version() const noexcept { return table_.version(); }  // of the table
 
   void note(expert_id expert, double uses) noexcept { heat_.note(expert, uses); }
   void end_window() noexcept { heat_.end_window(); }
@@ -65,7 +64,7 @@ class card_memory {
   bool as_published() const noexcept { return table_.checksum() == published_checksum_; }
 
  private:
-  void publish() noexcept;
+  void note_published() noexcept;
   const std::byte* address_of(slot_id slot) const noexcept;
   result<void> begin_copy_from_store(const cache_fill& step);
 
@@ -75,7 +74,6 @@ class card_memory {
   expert_cache cache_;
   expert_heat heat_;
   model::expert_table table_;
-  std::uint64_t version_ = 0;
   std::uint64_t published_checksum_ = 0;  // of the table, in debug builds
 };
 

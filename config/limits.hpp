@@ -12,12 +12,17 @@ inline constexpr std::uint64_t gguf_keys_max = 1u << 20;           // likewise
 inline constexpr std::uint32_t tensor_dimensions_max = 4;          // the format's own limit
 inline constexpr std::uint32_t shards_max = 4096;                  // split.count of published models is below 100
 
+// --- the store
+inline constexpr std::uint64_t store_chunk_bytes = 16u << 20;      // read by one thread at a time: 16 of them end within milliseconds of each other
+inline constexpr unsigned store_threads_max = 16;                  // more do not read faster: 65 ms a GiB, measured
+
 // --- a window
 inline constexpr std::uint32_t window_rows_max = 512;    // rows of all sessions in one pass; scratch is allocated for this many
 inline constexpr std::uint32_t prompt_chunk_rows = 64;   // rows of one prompt in one window, so that other sessions' tokens keep coming
 inline constexpr std::uint32_t prompt_chunk_rows_gpu = 512;         // likewise on GPUs while no other session decodes: weights are read once for all rows
 inline constexpr std::uint32_t prompt_chunk_rows_gpu_shared = 128;  // and while one does: such a window takes some 30 ms, which is its token's delay
 static_assert(prompt_chunk_rows_gpu <= window_rows_max);
+inline constexpr std::uint32_t miss_rows_max = 8;        // of a window whose misses the CPU computes in one go; a GPU copies those of larger ones
 inline constexpr std::uint32_t sessions_max = 64;        // upper bound of `parallel`
 inline constexpr std::uint32_t repeat_windows_max = 64;  // windows a card alone runs of its own accord before it asks again
 

@@ -5,6 +5,7 @@
 // Every result has the bits that docs/ARITHMETIC.md defines, the same as the CPU's.
 #pragma once
 #include "config/result.hpp"
+#include "kernels/expert_entry.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/memory/arena.hpp"
 #include <array>
@@ -18,8 +19,6 @@
 
 namespace ebb::kernels {
 
-inline constexpr std::size_t matrices_per_expert = 3;  // gate [d_ff, d_model], up [d_ff, d_model], down [d_model, d_ff]
-
 struct memory_figures {
   std::uint64_t free_bytes = 0;   // for anybody, now
   std::uint64_t total_bytes = 0;
@@ -32,12 +31,6 @@ struct gpu_description {
   std::string uuid;            // "GPU-" and 36 characters
   std::uint64_t total_bytes = 0;
   std::optional<std::uint64_t> free_bytes;  // when this was asked; none: it cannot be known without a context, which takes memory
-};
-
-// Where an expert is to be read from.
-struct expert_entry {
-  std::array<const std::byte*, matrices_per_expert> matrix;
-  bool in_slot;  // in the card's own memory; else in the store
 };
 
 // One position of one session.
@@ -89,7 +82,7 @@ class miss_pool {
  public:
   virtual ~miss_pool() = default;
   // out[i] [d_model] = expert misses[i].expert of the stage's layer `layer` (from 0), applied to row misses[i].row of x, which is quantised
-  // in both parts. x and out are read and written as they are.
+  // in both parts, and given as floats too where gate or up of the layer are float weights. x and out are read and written as they are.
   virtual void compute(std::uint32_t layer, std::span<const miss> misses, const activations& x, float* out) = 0;
 };
 

@@ -1,6 +1,9 @@
 // kernels/gpu_module.hpp: finds the module of a vendor beside the program and loads it, so that one binary starts on any machine.
 #pragma once
 #include "kernels/gpu.hpp"
+#include <filesystem>
+#include <span>
+#include <vector>
 
 namespace ebb::kernels {
 
@@ -16,8 +19,15 @@ using gpu_module_open_fn = void (*)(gpu_module_result& out);
 inline constexpr const char* gpu_module_version_name = "ebb_gpu_module_version";
 inline constexpr const char* gpu_module_open_name = "ebb_gpu_module_open";
 
-// Loads libebb_cuda.so, from beside the program (or ../lib of it), else as the system finds it, and starts the driver. The module stays loaded.
-// Errors: unknown_device: "cuda: no driver" and why (no module, no driver, no GPU), with the way out.
-result<std::shared_ptr<gpu_driver>> load_cuda_module();
+inline constexpr const char* cuda_module_name = "libebb_cuda.so";
+
+// Where the CUDA module may lie, in the order in which it is looked for: beside the program, in ../lib and ../lib/ebb of it, in the build
+// tree, and at last, as a plain name, where the system looks.
+std::vector<std::filesystem::path> cuda_module_places();
+
+// Loads the module from the first of these places where there is a file, and starts the driver. The module stays loaded.
+// Errors: unknown_device: "cuda: no driver" and why (no module, one of another build, no driver, no GPU), with the way out; those of the module.
+result<std::shared_ptr<gpu_driver>> load_gpu_module(std::span<const std::filesystem::path> places);
+result<std::shared_ptr<gpu_driver>> load_cuda_module();  // from cuda_module_places()
 
 }  // namespace ebb::kernels

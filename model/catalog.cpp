@@ -41,12 +41,24 @@ result<catalog::layer_tensors> catalog::find_layer(const gguf& file, const archi
   return out;
 }
 
+catalog catalog::moved(std::uint32_t layer_begin, std::span<const layer_bases> bases) const {
+  EBB_ASSERT(layer_begin + bases.size() <= layers_.size());
+  catalog out = *this;
+  for (std::size_t i = 0; i < bases.size(); ++i) out.layers_[layer_begin + i].base = bases[i];
+  return out;
+}
+
 extent catalog::at(expert_id expert, matrix which) const noexcept {
   EBB_ASSERT(expert.layer < layers_.size());
   EBB_ASSERT(expert.index < n_experts_);
   const layer_tensors& layer = layers_[expert.layer];
   const auto place = static_cast<std::size_t>(which);
   return {layer.base[place] + expert.index * layer.size_bytes[place], layer.size_bytes[place]};
+}
+
+extent catalog::tensor(std::uint32_t layer, matrix which) const noexcept {
+  const extent first = at({layer, 0}, which);
+  return {first.data, first.size_bytes * n_experts_};
 }
 
 const layer_formats& catalog::formats(std::uint32_t layer) const noexcept {

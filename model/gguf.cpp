@@ -97,6 +97,15 @@ result<gguf> gguf::parse(std::span<const std::byte> bytes, std::string name) {
   return out;
 }
 
+std::optional<file_place> gguf::place_of(std::span<const std::byte> bytes) const noexcept {
+  for (const mapped_file& mapping : mappings_) {
+    const auto all = mapping.bytes();
+    if (bytes.data() < all.data() || bytes.data() + bytes.size() > all.data() + all.size()) continue;
+    return file_place{mapping.descriptor(), static_cast<std::uint64_t>(bytes.data() - all.data())};
+  }
+  return std::nullopt;
+}
+
 result<void> gguf::map_shard(const std::filesystem::path& path) {
   auto mapping = mapped_file::open(path);
   if (!mapping) return fail(std::move(mapping.error()));

@@ -78,6 +78,12 @@ struct gguf_shard {
   std::uint64_t size_bytes;
 };
 
+// Where bytes of a model lie in a file that is open.
+struct file_place {
+  int descriptor;
+  std::uint64_t offset_bytes;
+};
+
 class gguf {
  public:
   // Opens one file, or the first of a sharded model, whose others (NAME-00002-of-00003.gguf) are found beside it.
@@ -98,6 +104,9 @@ class gguf {
   // Null if absent. O(log n).
   const gguf_value* find(std::string_view key) const noexcept;
   const gguf_tensor* find_tensor(std::string_view name) const noexcept;
+
+  // Of bytes that lie in the mapping of a file; nothing after parse().
+  std::optional<file_place> place_of(std::span<const std::byte> bytes) const noexcept;
 
   // Error: missing_key.
   result<const gguf_tensor*> require_tensor(std::string_view name) const;

@@ -11,17 +11,6 @@
 namespace ebb::model {
 namespace {
 
-// An open file, closed at the end of its scope: a mapping outlives its descriptor.
-struct descriptor {
-  int number;
-  explicit descriptor(int opened) noexcept : number(opened) {}
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  ~descriptor() {
-    if (number >= 0) ::close(number);
-  }
-};
-
 tl::unexpected<error> unreadable(const std::filesystem::path& path, const std::string& reason) {
   return fail(errc::file_unreadable, path.string() + " cannot be read: " + reason + ".");
 }
@@ -34,19 +23,21 @@ tl::unexpected<error> unreadable_by_errno(const std::filesystem::path& path) {
 
 result<mapped_file> mapped_file::open(const std::filesystem::path& path) {
   // Non-blocking, because opening a pipe would otherwise wait for a writer before it can be refused.
-  const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  mapped_file file({}, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (file.number < 0 || ::fstat(file.number, &status) != 0) return unreadable_by_errno(path);
+  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0) return unreadable_by_errno(path);
   if (!S_ISREG(status.st_mode)) return unreadable(path, "it is not a regular file");
   const auto size_bytes = static_cast<std::size_t>(status.st_size);
-  if (size_bytes == 0) return mapped_file({});
-  void* const start = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.number, 0);
+  if (size_bytes == 0) return file;
+  void* const start = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, file.descriptor_, 0);
   if (start == MAP_FAILED) return unreadable_by_errno(path);
-  return mapped_file({static_cast<const std::byte*>(start), size_bytes});
+  file.bytes_ = {static_cast<const std::byte*>(start), size_bytes};
+  return file;
 }
 
 mapped_file::~mapped_file() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void read_through(std::span<const std::byte> bytes) noexcept {

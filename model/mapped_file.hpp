@@ -16,18 +16,23 @@ class mapped_file {
   // An empty file is mapped as no bytes. Errors: file_unreadable (with path and reason).
   static result<mapped_file> open(const std::filesystem::path& path);
 
-  mapped_file(mapped_file&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  mapped_file(mapped_file&& other) noexcept : bytes_(std::exchange(other.bytes_, {})), descriptor_(std::exchange(other.descriptor_, -1)) {}
   mapped_file& operator=(mapped_file&& other) noexcept {
     std::swap(bytes_, other.bytes_);
+    std::swap(descriptor_, other.descriptor_);
     return *this;
   }
   ~mapped_file();
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
+  // The file that is mapped, whatever its path names by now; open as long as the mapping.
+  int descriptor() const noexcept { return descriptor_; }
+
  private:
-  explicit mapped_file(std::span<const std::byte> bytes) noexcept : bytes_(bytes) {}
+  mapped_file(std::span<const std::byte> bytes, int descriptor) noexcept : bytes_(bytes), descriptor_(descriptor) {}
   std::span<const std::byte> bytes_;
+  int descriptor_;  // -1 when moved from
 };
 
 // Reads a byte of every page of `bytes`, so that the system has them in memory. They need not be a whole mapping.

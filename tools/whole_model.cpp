@@ -1,5 +1,6 @@
 #include "tools/whole_model.hpp"
 #include "config/limits.hpp"
+#include "model/host_stage.hpp"
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -12,8 +13,8 @@ whole_model::whole_model(std::shared_ptr<const model::checkpoint> weights, unsig
 result<std::unique_ptr<whole_model>> whole_model::make(std::shared_ptr<const model::checkpoint> weights, kernels::cpu::isa isa,
                                                        unsigned n_threads, std::uint32_t context) {
   std::unique_ptr<whole_model> made(new whole_model(weights, n_threads));
-  const model::stage_options all{0, weights->dims().n_layers, 1, context};
-  auto stage = model::stage::make(std::move(weights), all, kernels::cpu::ops_for(isa), made->pool_);
+  const model::stage_options all{0, weights->dims().n_layers, 1, context, limits::prompt_chunk_rows};
+  auto stage = model::host_stage::make(std::move(weights), all, kernels::cpu::ops_for(isa), made->pool_);
   if (!stage) return fail(stage.error());
   made->stage_ = std::move(*stage);
   return made;
@@ -30,7 +31,6 @@ result<void> whole_model::run(std::span<const token_id> ids, const row_fn& row) 
   }
   const std::size_t chunk_rows = limits::prompt_chunk_rows;
   std::vector<float> x(chunk_rows * dims.d_model);
-  std::vector<float> logits(chunk_rows * dims.n_vocab);
   std::vector<std::uint32_t> numbers(chunk_rows);
   std::iota(numbers.begin(), numbers.end(), 0u);
   for (std::size_t first = 0; first < ids.size(); first += chunk_rows) {
@@ -38,9 +38,8 @@ result<void> whole_model::run(std::span<const token_id> ids, const row_fn& row) 
     std::vector<model::window_row> rows;
     for (std::size_t i = 0; i < n_rows; ++i) rows.push_back({0, static_cast<std::uint32_t>(first + i)});
     stage_->embed(ids.subspan(first, n_rows), x.data());
-    stage_->run(rows, experts_, x.data());
-    stage_->logits(x.data(), std::span(numbers).first(n_rows), logits.data());
-    for (std::size_t i = 0; i < n_rows; ++i) row({&logits[i * dims.n_vocab], dims.n_vocab});
+    if (auto ran = stage_->run(rows, std::span(numbers).first(n_rows), experts_, x.data()); !ran) return ran;
+    for (std::size_t i = 0; i < n_rows; ++i) row(stage_->logits().subspan(i * dims.n_vocab, dims.n_vocab));
   }
   return {};
 }

@@ -72,6 +72,27 @@ TEST_CASE("the bytes of an expert are those of its three matrices, and a slot mu
   CHECK(experts->expert_bytes_max(0, 2) == experts->expert_bytes(1));
 }
 
+TEST_CASE("a catalog that is moved finds the experts of some layers at other addresses, and nothing else has changed") {
+  const test::byte_vector bytes = test::small_model().bytes();
+  const auto file = gguf::parse(bytes, "made.gguf");
+  REQUIRE(file.has_value());
+  const auto experts = make(*file);
+  REQUIRE(experts.has_value());
+  const std::byte elsewhere[3]{};
+  const layer_bases bases{&elsewhere[0], &elsewhere[1], &elsewhere[2]};
+  const catalog moved = experts->moved(1, std::span(&bases, 1));
+  for (const matrix which : matrices) {
+    const auto place = static_cast<std::size_t>(which);
+    CHECK(moved.at({0, 2}, which).data == experts->at({0, 2}, which).data);
+    CHECK(moved.at({1, 2}, which).data == bases[place] + 2 * experts->at({1, 2}, which).size_bytes);
+    CHECK(moved.at({1, 2}, which).size_bytes == experts->at({1, 2}, which).size_bytes);
+    CHECK(moved.tensor(1, which).data == bases[place]);
+    CHECK(moved.tensor(1, which).size_bytes == small::n_experts * experts->at({1, 0}, which).size_bytes);
+  }
+  CHECK(moved.formats(1) == experts->formats(1));
+  CHECK(moved.expert_bytes_max(0, 2) == experts->expert_bytes_max(0, 2));
+}
+
 TEST_CASE("no two experts of the demo model share a byte") {
   const auto file = gguf::open(EBB_DEMO_MODEL);
   REQUIRE(file.has_value());

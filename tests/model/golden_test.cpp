@@ -1,6 +1,6 @@
 // The whole forward pass against exact answers (float64 on the dequantised weights, by an independent program).
 #include "kernels/cpu/ops.hpp"
-#include "model/stage.hpp"
+#include "model/host_stage.hpp"
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -46,7 +46,7 @@ answer run(const std::vector<token_id>& ids, kernels::cpu::isa isa, std::size_t 
   const auto weights = demo();
   const model::shape& dims = weights->dims();
   kernels::cpu::worker_pool pool(n_threads);
-  auto stage = model::stage::make(weights, {0, dims.n_layers, 1, dims.context_length}, kernels::cpu::ops_for(isa), pool);
+  auto stage = model::host_stage::make(weights, {0, dims.n_layers, 1, dims.context_length, limits::window_rows_max}, kernels::cpu::ops_for(isa), pool);
   REQUIRE(stage);
   const model::expert_table experts(weights->experts(), 0, dims.n_layers);
   answer all;
@@ -59,8 +59,8 @@ answer run(const std::vector<token_id>& ids, kernels::cpu::isa isa, std::size_t 
     for (std::size_t i = 0; i < n_rows; ++i) rows.push_back({0, static_cast<std::uint32_t>(first + i)});
     std::vector<float> x(n_rows * dims.d_model);
     (*stage)->embed(std::span(ids).subspan(first, n_rows), x.data());
-    (*stage)->run(rows, experts, x.data());
-    (*stage)->logits(x.data(), numbers, &all.logits[first * dims.n_vocab]);
+    REQUIRE((*stage)->run(rows, numbers, experts, x.data()));
+    std::ranges::copy((*stage)->logits(), &all.logits[first * dims.n_vocab]);
     for (std::size_t row = 0; row < n_rows; ++row) {
       auto& of_row = all.picked.emplace_back();
       for (std::uint32_t layer = 0; layer < dims.n_layers; ++layer) {

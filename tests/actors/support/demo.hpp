@@ -3,8 +3,8 @@
 #include "actors/card.hpp"
 #include "kernels/cpu/ops.hpp"
 #include "kernels/cpu/worker_pool.hpp"
+#include "model/host_stage.hpp"
 #include "model/logits_hash.hpp"
-#include "model/stage.hpp"
 #include "model/vocabulary.hpp"
 #include <algorithm>
 #include <array>
@@ -70,25 +70,24 @@ inline greedy_answer plain_answer(const demo_model& model, std::string_view prom
   greedy_answer answer;
   const auto& weights = model.weights;
   const ebb::model::shape& dims = weights->dims();
-  auto stage = ebb::model::stage::make(weights, {0, dims.n_layers, 1, 256}, fastest_ops(), one_thread());
+  auto stage = ebb::model::host_stage::make(weights, {0, dims.n_layers, 1, 256}, fastest_ops(), one_thread());
   REQUIRE(stage);
   const ebb::model::expert_table store(weights->experts(), 0, dims.n_layers);
   std::vector<token_id> ids = model.vocabulary->encode_prompt(prompt);
   const std::size_t n_prompt = ids.size();
   ebb::model::logits_hash hash;
   std::vector<float> x(dims.d_model);
-  std::vector<float> logits(dims.n_vocab);
   const std::array<std::uint32_t, 1> only_row{0};
   for (std::uint32_t position = 0; answer.tokens.size() < n_tokens; ++position) {
     const std::array<ebb::model::window_row, 1> rows{{{0, position}}};
     (*stage)->embed({&ids[position], 1}, x.data());
-    (*stage)->run(rows, store, x.data());
+    REQUIRE((*stage)->run(rows, only_row, store, x.data()));
     auto& picked = answer.picked.emplace_back();
     for (std::uint32_t layer = 0; layer < dims.n_layers; ++layer) {
       for (const std::uint32_t index : (*stage)->picked(layer, 0)) picked.push_back({layer, index});
     }
     if (position + 1 < n_prompt) continue;
-    (*stage)->logits(x.data(), only_row, logits.data());
+    const auto logits = (*stage)->logits();
     hash.add(logits);
     answer.tokens.push_back(static_cast<token_id>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
     ids.push_back(answer.tokens.back());

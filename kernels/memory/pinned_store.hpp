@@ -1,0 +1,68 @@
+// kernels/memory/pinned_store.hpp: bytes of files, read into memory of huge pages that GPUs read at full speed.
+//
+// Measured on 16 cores: 65 ms a GiB to read from the page cache by 16 threads, 30 to pin. Where pinning is refused the bytes are as right,
+// only slower to copy: pinned() is then false, and warning() says what it costs and the way out.
+// Immutable once made, so any thread may read it.
+#pragma once
+#include "config/result.hpp"
+#include "kernels/gpu.hpp"
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace ebb::kernels {
+
+// Bytes that are to lie together in the store, in one piece.
+struct store_piece {
+  std::span<const std::byte> mapped;  // where they are now; not read if there is a file
+  int file = -1;                      // an open descriptor, or -1
+  std::uint64_t offset_bytes = 0;     // in it
+};
+
+struct store_options {
+  std::string name;        // for errors: "card 0"
+  unsigned n_threads = 1;  // that read, with the caller; at most limits::store_threads_max are used
+  std::function<void(double)> progress;  // called by the caller's thread with the share done, in [0, 1] and never less than before; may be empty
+  std::stop_token stop;
+  // What the system kept of the pieces in its cache is given up once they are pinned, so that they are not in memory twice. Without this it
+  // goes when something else needs the memory, and until then a new start reads it at the speed of RAM.
+  bool give_up_cache = true;
+};
+
+class pinned_store {
+ public:
+  // Reads the pieces and pins them by `gpu`, which the store keeps alive. Files are no longer needed then.
+  // Errors: out_of_memory (the system has less; nothing is taken), file_unreadable, cancelled (`stop`).
+  static result<std::unique_ptr<pinned_store>> read(std::span<const store_piece> pieces, std::shared_ptr<gpu> gpu, const store_options& options);
+  ~pinned_store();
+  pinned_store(const pinned_store&) = delete;
+  pinned_store& operator=(const pinned_store&) = delete;
+
+  // In the order of read(); each begins at a multiple of 4096 bytes.
+  const std::byte* piece(std::size_t index) const noexcept { return base_ + offsets_[index]; }
+  std::uint64_t held_bytes() const noexcept { return size_bytes_; }
+
+  bool pinned() const noexcept { return pinned_; }
+  const std::string& warning() const noexcept { return warning_; }  // empty where pinned
+
+ private:
+  pinned_store() = default;
+  result<void> take(std::span<const store_piece> pieces, const std::string& name);
+  void pin(const std::string& name);
+
+  std::shared_ptr<gpu> gpu_;
+  std::byte* reserved_ = nullptr;      // of the mapping, which is larger by what a border of huge pages needs
+  std::uint64_t reserved_bytes_ = 0;
+  std::byte* base_ = nullptr;          // at a border of huge pages
+  std::uint64_t size_bytes_ = 0;       // whole huge pages
+  std::vector<std::uint64_t> offsets_; // [pieces]
+  bool pinned_ = false;
+  std::string warning_;
+};
+
+}  // namespace ebb::kernels
