@@ -40,6 +40,7 @@ struct card_options {
   std::optional<resize_goal> held_goal;  // what an earlier daemon promised and this one keeps; none: the reserve of the start
   arena_factory make_arena;              // of a device that is not this machine's memory; empty: a host arena
   std::shared_ptr<kernels::gpu> gpu;     // the device of the stage and the cache; null: a host card
+  std::shared_ptr<const model::expert_store> store;  // what a GPU reads its experts from; null: the mapped file
   std::uint32_t prompt_chunk_rows = limits::prompt_chunk_rows;  // the most that the scheduler gives it of one prompt; for reports
 
   resize_goal first_goal() const { return held_goal.value_or(resize_goal{.reserve_mib = reserve_mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}); }

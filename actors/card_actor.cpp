@@ -25,8 +25,7 @@ void finish_run(card_state& state, result<window_result> outcome) {
 // The device has failed: whoever waits is told, and so is everybody who watches this actor.
 void lose(card_pointer self, const error& why) {
   card_state& state = self->state;
-  const error told{errc::card_lost, "card " + std::to_string(state.device->options().card.value) + " is lost, and with it its layers: " + why.text +
-                                        "; start the daemon again"};
+  const error told{errc::card_lost, why.text + "; the card is lost, and with it its layers: start the daemon again"};
   finish_run(state, fail(told));
   self->quit(to_caf(told));
 }

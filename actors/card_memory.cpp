@@ -4,20 +4,18 @@
 namespace ebb::actors {
 namespace {
 
-expert_range range_of(const model::checkpoint& weights, const card_memory_options& options) {
-  return {options.layer_begin, options.layer_end, weights.dims().n_experts};
-}
+expert_range range_of(const card_memory_options& options) { return {options.layer_begin, options.layer_end, options.n_experts}; }
 
 }  // namespace
 
-card_memory::card_memory(std::shared_ptr<const model::checkpoint> weights, std::unique_ptr<kernels::arena> arena,
+card_memory::card_memory(std::shared_ptr<const model::expert_store> store, std::unique_ptr<kernels::arena> arena,
                          const card_memory_options& options)
-    : weights_(std::move(weights)),
+    : store_(std::move(store)),
       arena_(std::move(arena)),
-      slots_(weights_->experts().expert_bytes_max(options.layer_begin, options.layer_end)),
-      cache_(range_of(*weights_, options), options.slots_full),
-      heat_(range_of(*weights_, options), options.heat_half_life_windows),
-      table_(weights_->experts(), options.layer_begin, options.layer_end) {
+      slots_(store_->experts().expert_bytes_max(options.layer_begin, options.layer_end)),
+      cache_(range_of(options), options.slots_full),
+      heat_(range_of(options), options.heat_half_life_windows),
+      table_(store_->experts(), options.layer_begin, options.layer_end) {
   EBB_ASSERT(arena_->layout().full_bytes == slots_.bytes_of(options.slots_full));
   published_checksum_ = table_.checksum();
 }
@@ -33,7 +31,7 @@ const std::byte* card_memory::address_of(slot_id slot) const noexcept { return a
 result<void> card_memory::begin_copy_from_store(const cache_fill& step) {
   std::uint64_t offset = slots_.offset_of(step.slot);
   for (const auto which : {model::matrix::gate, model::matrix::up, model::matrix::down}) {
-    const model::extent from = weights_->experts().at(step.expert, which);
+    const model::extent from = store_->experts().at(step.expert, which);
     if (auto begun = arena_->begin_copy_in(offset, {from.data, from.size_bytes}); !begun) return begun;
     offset += from.size_bytes;
   }
@@ -100,7 +98,7 @@ bool card_memory::consistent() const noexcept {
     const expert_id expert = experts.at(number);
     const auto slot = cache_.slot_of(expert);
     const auto& entry = table_.at(expert);
-    const std::byte* expected = slot ? address_of(*slot) : weights_->experts().at(expert, model::matrix::gate).data;
+    const std::byte* expected = slot ? address_of(*slot) : store_->experts().at(expert, model::matrix::gate).data;
     if (entry.in_slot != slot.has_value()) return false;
     if (entry.matrix[0] != expected) return false;
     if (slot && slot->value >= cache_.slots_usable()) return false;

@@ -9,7 +9,7 @@
 #include "actors/expert_cache.hpp"
 #include "actors/expert_heat.hpp"
 #include "kernels/memory/arena.hpp"
-#include "model/checkpoint.hpp"
+#include "model/expert_store.hpp"
 #include "model/expert_table.hpp"
 #include <memory>
 #include <span>
@@ -19,6 +19,7 @@ namespace ebb::actors {
 struct card_memory_options {
   std::uint32_t layer_begin = 0;
   std::uint32_t layer_end = 0;
+  std::uint32_t n_experts = 0;          // of a layer
   std::uint32_t slots_full = 0;         // what the arena's layout was made for
   double heat_half_life_windows = 256;  // about a paragraph of text
 };
@@ -26,7 +27,7 @@ struct card_memory_options {
 class card_memory {
  public:
   // Nothing is mapped and every expert is in the store. Pre: the arena's full_bytes are slots_full slots (asserts).
-  card_memory(std::shared_ptr<const model::checkpoint> weights, std::unique_ptr<kernels::arena> arena, const card_memory_options& options);
+  card_memory(std::shared_ptr<const model::expert_store> store, std::unique_ptr<kernels::arena> arena, const card_memory_options& options);
 
   const kernels::arena& arena() const noexcept { return *arena_; }
   const kernels::slot_layout& slots() const noexcept { return slots_; }
@@ -68,7 +69,7 @@ class card_memory {
   const std::byte* address_of(slot_id slot) const noexcept;
   result<void> begin_copy_from_store(const cache_fill& step);
 
-  std::shared_ptr<const model::checkpoint> weights_;
+  std::shared_ptr<const model::expert_store> store_;
   std::unique_ptr<kernels::arena> arena_;
   kernels::slot_layout slots_;
   expert_cache cache_;

@@ -110,7 +110,8 @@ void send_tokens(scheduler_pointer self, const window& done, const window_result
 void window_failed(scheduler_pointer self, const caf::error& why) {
   if (!std::exchange(self->state.under_way, std::nullopt)) return;  // a card has ended meanwhile, and everybody was told
   const error what = from_caf(why);
-  if (what.code != errc::unknown_session) self->state.lost = what;
+  const bool card_lives = what.code == errc::unknown_session || what.code == errc::out_of_memory;
+  if (!card_lives) self->state.lost = what;
   fail_all(self, what);
   look_for_work(self);
 }

@@ -7,6 +7,7 @@
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include "kernels/memory/system_memory.hpp"
+#include "model/expert_store.hpp"
 #include "model/vocabulary.hpp"
 #include "tools/layer_split.hpp"
 #include "tools/open_gpus.hpp"
@@ -258,8 +259,7 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto chosen = started->choose_devices(options); !chosen) return fail(chosen.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
-  started->weights_->warm(options.progress, options.stop);
-  if (options.stop.stop_requested()) return fail(stopped());
+  if (auto read = started->read_weights(options); !read) return fail(read.error());
   if (auto restored = started->restore_ledger(options); !restored) return fail(restored.error());
   started->restore_profile(options);
   started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
@@ -314,6 +314,34 @@ result<void> engine::choose_devices(const engine_options& options) {
   auto gpus = wait_for_free_vram(*chosen_.driver, chosen_.cards, how);
   if (!gpus) return fail(gpus.error());
   gpus_ = std::move(*gpus);
+  return {};
+}
+
+// Host cards read the mapped file, which is brought into memory once; the store of a GPU is a copy, which gives up what the system kept
+// of those pages, so it comes second.
+result<void> engine::read_weights(const engine_options& options) {
+  std::uint32_t layers_done = 0;
+  const auto progress_of = [&](std::uint32_t layers) {
+    return [&options, begin = layers_done, layers, all = weights_->dims().n_layers](double share) {
+      if (options.progress) options.progress((begin + share * layers) / all);
+    };
+  };
+  const auto n_layers = [](const actors::card_options& card) { return card.layer_end - card.layer_begin; };
+  std::uint32_t host_layers = 0;
+  for (const actors::card_options& card : card_options_) host_layers += card.gpu ? 0 : n_layers(card);
+  if (host_layers > 0) weights_->warm(progress_of(host_layers), options.stop);
+  layers_done += host_layers;
+  for (actors::card_options& card : card_options_) {
+    if (options.stop.stop_requested()) return fail(stopped());
+    if (!card.gpu) continue;
+    const kernels::store_options how{"card " + std::to_string(card.card.value), pool_->n_threads(), progress_of(n_layers(card)), options.stop};
+    auto store = model::expert_store::pinned(weights_, card.layer_begin, card.layer_end, card.gpu, how);
+    if (!store) return fail(store.error());
+    if (!(*store)->warning().empty()) options.warn({errc::out_of_memory, (*store)->warning()});
+    card.store = std::move(*store);
+    layers_done += n_layers(card);
+  }
+  if (options.stop.stop_requested()) return fail(stopped());
   return {};
 }
 

@@ -101,6 +101,7 @@ class engine {
   result<void> choose_devices(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
   result<void> restore_ledger(const engine_options& options);
+  result<void> read_weights(const engine_options& options);
   void restore_profile(const engine_options& options);
 
   std::shared_ptr<const model::checkpoint> weights_;

@@ -142,7 +142,7 @@ TEST_CASE("a GPU that fails ends its card: sessions are told why, an event names
   here.actors.run();
   REQUIRE(std::holds_alternative<bus::done>(here.last().body));
 
-  here.driver.gpus[0]->lost = true;
+  here.driver.gpus[0]->failure = error{errc::card_lost, "the GPU has fallen off the bus"};
   here.generate(2);
   here.actors.run();
   const auto* why = std::get_if<error>(&here.last().body);
@@ -170,6 +170,20 @@ TEST_CASE("a GPU that fails ends its card: sessions are told why, an event names
   here.actors.run();
   REQUIRE(std::holds_alternative<error>(here.last().body));
   CHECK(std::get<error>(here.last().body).code == errc::card_lost);
+}
+
+TEST_CASE("a GPU without memory for a window fails the sessions that were in it, and goes on with the next") {
+  half_on_gpu here;
+  here.driver.gpus[0]->failure = error{errc::out_of_memory, "3 MiB are free"};
+  here.generate(1);
+  here.actors.run();
+  REQUIRE(std::holds_alternative<error>(here.last().body));
+  CHECK(std::get<error>(here.last().body).code == errc::out_of_memory);
+  CHECK_THAT(std::get<error>(here.last().body).text, Catch::Contains("card 1: 3 MiB are free"));
+  here.driver.gpus[0]->failure.reset();
+  here.generate(2);
+  here.actors.run();
+  CHECK(std::holds_alternative<bus::done>(here.last().body));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct fake_gpu_state {
   shared_device memory;
   std::uint64_t context_bytes = 0;  // that opening it takes
   std::uint64_t stage_bytes = 0;    // that each stage takes
-  bool lost = false;                // every window fails from now on
+  std::optional<error> failure;     // of every window from now on
   int opened = 0, pinned = 0;
   std::vector<std::size_t> windows;        // their rows
   std::vector<bool> windows_resident;      // whether they ran on the fast path
@@ -29,7 +29,7 @@ class fake_gpu_stage final : public kernels::gpu_stage {
   ~fake_gpu_stage() override { gpu_->memory.others_bytes -= gpu_->stage_bytes; }
 
   result<void> run(const kernels::stage_window& what, float*) override {
-    if (gpu_->lost) return fail(errc::card_lost, "the GPU has fallen off the bus");
+    if (gpu_->failure) return fail(*gpu_->failure);
     gpu_->windows.push_back(what.rows.size());
     gpu_->windows_resident.push_back(what.resident);
     n_rows_ = what.rows.size();
