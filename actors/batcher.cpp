@@ -1,11 +1,15 @@
 #include "actors/batcher.hpp"
 #include "config/assert.hpp"
-#include "config/limits.hpp"
 #include <algorithm>
 
 namespace ebb::actors {
 
-batcher::batcher(std::uint32_t places) : of_place_(places) { EBB_ASSERT(places > 0); }
+batcher::batcher(std::uint32_t places, prompt_chunk chunk) : chunk_(chunk), of_place_(places) {
+  EBB_ASSERT(places > 0);
+  EBB_ASSERT(chunk.shared > 0);
+  EBB_ASSERT(chunk.alone >= chunk.shared);
+  EBB_ASSERT(chunk.alone <= limits::window_rows_max);
+}
 
 void batcher::submit(session_id id, std::shared_ptr<const session_order> order, time_point now) {
   EBB_ASSERT(!order->prompt.empty());
@@ -82,7 +86,14 @@ void batcher::add_decode_rows(window& next) const {
   }
 }
 
+std::size_t batcher::chunk_rows(bool any_decodes) const {
+  if (any_decodes) return chunk_.shared;
+  const auto n_prompts = std::count_if(running_.begin(), running_.end(), [](const auto& each) { return each.second.reads_prompt(); });
+  return std::max<std::size_t>(chunk_.shared, chunk_.alone / std::max<std::size_t>(1, static_cast<std::size_t>(n_prompts)));
+}
+
 void batcher::add_prompt_rows(window& next) const {
+  const std::size_t chunk = chunk_rows(!next.rows.empty());
   for (const auto& owner : of_place_) {
     if (!owner) continue;
     const session_entry& of = running_.at(*owner);
@@ -90,7 +101,7 @@ void batcher::add_prompt_rows(window& next) const {
     const std::vector<token_id>& prompt = of.order->prompt;
     const std::size_t left = prompt.size() - of.position;
     const std::size_t room = limits::window_rows_max - next.rows.size();
-    const auto n_rows = static_cast<std::uint32_t>(std::min({left, room, std::size_t{limits::prompt_chunk_rows}}));
+    const auto n_rows = static_cast<std::uint32_t>(std::min({left, room, chunk}));
     for (std::uint32_t i = 0; i < n_rows; ++i) {
       next.rows.push_back({of.place, of.position + i});
       next.tokens.push_back(prompt[of.position + i]);

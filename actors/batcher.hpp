@@ -6,16 +6,24 @@
 #pragma once
 #include "actors/clock.hpp"
 #include "actors/messages.hpp"
+#include "config/limits.hpp"
 #include <deque>
 #include <optional>
 #include <unordered_map>
 
 namespace ebb::actors {
 
+// Rows of one prompt in one window. A device that reads its weights once for all rows gains by more of them, and each delays the
+// tokens of the sessions that decode.
+struct prompt_chunk {
+  std::uint32_t alone = limits::prompt_chunk_rows;   // while no session decodes, shared by the prompts that are read
+  std::uint32_t shared = limits::prompt_chunk_rows;  // while one does, of each prompt; at most `alone`
+};
+
 class batcher {
  public:
-  // `places` sessions at a time, > 0 (asserts).
-  explicit batcher(std::uint32_t places);
+  // `places` sessions at a time, > 0; chunks of 1 to limits::window_rows_max rows (asserts).
+  explicit batcher(std::uint32_t places, prompt_chunk chunk = {});
 
   // Pre: a fresh id; the prompt is not empty (asserts).
   void submit(session_id session, std::shared_ptr<const session_order> order, time_point now);
@@ -71,9 +79,11 @@ class batcher {
     double gap_ms_max = 0;
   };
 
+  std::size_t chunk_rows(bool any_decodes) const;
   void add_decode_rows(window& next) const;
   void add_prompt_rows(window& next) const;
 
+  prompt_chunk chunk_;
   std::unordered_map<session_id, session_entry> running_;
   std::deque<std::pair<session_id, session_entry>> waiting_;
   std::vector<std::optional<session_id>> of_place_;  // [places]

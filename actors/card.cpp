@@ -2,6 +2,7 @@
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include "kernels/memory/host_arena.hpp"
+#include "model/gpu_stage.hpp"
 #include "model/host_stage.hpp"
 #include <algorithm>
 
@@ -20,15 +21,36 @@ std::uint64_t ceiling_bytes(const resize_goal& goal) noexcept {
 
 std::string name_of(card_id card) { return "card " + std::to_string(card.value); }
 
-// The most slots that this card may ever use: one an expert, or what its size leaves beside the reserve.
-std::uint32_t slots_full(const card_options& options, const kernels::slot_layout& slots, std::uint32_t n_experts) {
-  if (options.card_bytes == 0) return n_experts;
-  const std::uint64_t reserve = options.reserve_mib * mib;
-  const std::uint64_t room = options.card_bytes > reserve ? options.card_bytes - reserve : 0;
+std::uint64_t less(std::uint64_t bytes, std::uint64_t taken) noexcept { return bytes - std::min(bytes, taken); }
+
+// The most slots that fit: one an expert, and always one.
+std::uint32_t slots_in(std::uint64_t room, const kernels::slot_layout& slots, std::uint32_t n_experts) {
   return std::clamp(room >= slots.bytes_of(n_experts) ? n_experts : slots.slots_in(room), 1u, n_experts);
 }
 
+// The most slots that this card may ever use: on a host card what its size leaves beside the reserve, on a GPU what the driver says is
+// free, now that the stage has taken its part, or what is left of the card's share; in whole segments.
+result<std::uint32_t> slots_full(const card_options& options, const kernels::slot_layout& slots, std::uint32_t n_experts, std::uint64_t stage_bytes) {
+  const std::uint64_t reserve = options.reserve_mib * mib;
+  if (!options.gpu) return options.card_bytes == 0 ? n_experts : slots_in(less(options.card_bytes, reserve), slots, n_experts);
+  const auto now = options.gpu->memory();
+  if (!now) return fail(now.error());
+  std::uint64_t room = less(now->free_bytes, reserve);
+  if (options.card_bytes > 0) room = std::min(room, less(options.card_bytes, reserve + stage_bytes));
+  const kernels::segment_layout of_all{options.segment_bytes, slots.bytes_of(n_experts)};
+  return slots_in(of_all.round_down(room), slots, n_experts);
+}
+
+result<std::unique_ptr<model::stage>> stage_of(const std::shared_ptr<const model::checkpoint>& weights, const card_options& options,
+                                               const std::shared_ptr<const model::expert_store>& store, const kernels::cpu::ops& ops,
+                                               kernels::cpu::worker_pool& pool) {
+  const model::stage_options of{options.layer_begin, options.layer_end, options.n_sessions, options.context};
+  if (!options.gpu) return model::host_stage::make(weights, of, ops, pool);
+  return model::gpu_stage::make(weights, of, store, options.gpu, ops, pool).map([](auto made) -> std::unique_ptr<model::stage> { return made; });
+}
+
 result<std::unique_ptr<kernels::arena>> arena_of(const card_options& options, const kernels::segment_layout& layout, std::uint64_t card_bytes) {
+  if (options.gpu) return options.gpu->make_arena(layout);
   if (options.make_arena) return options.make_arena(layout, card_bytes);
   return kernels::host_arena::create({name_of(options.card), layout, card_bytes});
 }
@@ -38,19 +60,21 @@ result<std::unique_ptr<kernels::arena>> arena_of(const card_options& options, co
 result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint> weights,
                                          std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
                                          const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool, clock_fn now) {
-  auto stage = model::host_stage::make(weights, {options.layer_begin, options.layer_end, options.n_sessions, options.context}, ops, pool);
+  const auto store = options.store ? options.store : model::expert_store::mapped(weights);
+  auto stage = stage_of(weights, options, store, ops, pool);
   if (!stage) return fail(stage.error().code, name_of(options.card) + ": " + stage.error().text);
 
   const kernels::slot_layout slots(weights->experts().expert_bytes_max(options.layer_begin, options.layer_end));
   const std::uint32_t n_experts = (options.layer_end - options.layer_begin) * weights->dims().n_experts;
-  const std::uint32_t n_slots = slots_full(options, slots, n_experts);
-  const kernels::segment_layout layout{options.segment_bytes, slots.bytes_of(n_slots)};
+  const auto n_slots = slots_full(options, slots, n_experts, (*stage)->held_bytes());
+  if (!n_slots) return fail(n_slots.error());
+  const kernels::segment_layout layout{options.segment_bytes, slots.bytes_of(*n_slots)};
   const std::uint64_t left_free = std::max(options.reserve_mib, options.min_free_mib) * mib;
   const std::uint64_t card_bytes = options.card_bytes > 0 ? options.card_bytes : layout.full_bytes + left_free;
   auto arena = arena_of(options, layout, card_bytes);
   if (!arena) return fail(arena.error());
 
-  card_memory memory(weights, std::move(*arena), {options.layer_begin, options.layer_end, n_slots});
+  card_memory memory(store, std::move(*arena), {options.layer_begin, options.layer_end, weights->dims().n_experts, *n_slots});
   if (options.heat_before) {
     const std::size_t first = std::size_t{options.layer_begin} * weights->dims().n_experts;
     EBB_ASSERT(options.heat_before->size() == std::size_t{weights->dims().n_layers} * weights->dims().n_experts);
@@ -106,7 +130,7 @@ result<window_result> card::run(const window& what) {
   std::vector<std::uint32_t> sampled;
   sampled.reserve(what.sampled.size());
   for (const sampled_row& wanted : what.sampled) sampled.push_back(wanted.row);
-  if (auto ran = stage_->run(what.rows, sampled, memory_.table(), x->data()); !ran) {
+  if (auto ran = stage_->run(what.rows, sampled, memory_.table(), x->data(), fast_path()); !ran) {
     return fail(ran.error().code, name_of(options_.card) + ": " + ran.error().text);
   }
 
@@ -174,9 +198,8 @@ void card::adapt() {
   if (resizing() || memory_.resident()) return;
   if (++windows_since_adapt_ < limits::adapt_period_windows) return;
   windows_since_adapt_ = 0;
-  for (const cache_swap& exchange : memory_.cache().plan_swaps(limits::adapt_swaps_max, memory_.heat(), limits::adapt_margin)) {
-    if (!memory_.swap(exchange)) return;  // the slot stays empty and the expert is read from the store
-  }
+  // Where it fails, slots stay empty and their experts are read from the store.
+  static_cast<void>(memory_.swap(memory_.cache().plan_swaps(limits::adapt_swaps_max, memory_.heat(), limits::adapt_margin)));
 }
 
 tl::unexpected<error> card::keeps_its_size() const {
@@ -310,7 +333,7 @@ bus::card_report card::report(std::uint64_t free_bytes) const {
   said.expert_cache_mib = to_mib(memory_.arena().mapped_bytes());
   said.expert_cache_full_mib = to_mib(memory_.arena().layout().full_bytes);
   said.vram_free_mib = to_mib(free_bytes);
-  said.prompt_chunk = limits::prompt_chunk_rows;
+  said.prompt_chunk = options_.prompt_chunk_rows;
   said.short_mib = to_mib(short_bytes_);
   said.took_ms = took_ms_;
   return said;
@@ -325,14 +348,23 @@ stage_heat card::heat() const { return {options_.layer_begin, memory_.heat().hea
 bus::card_info card::info(std::uint64_t free_bytes) const {
   bus::card_info said;
   said.report = report(free_bytes);
-  said.kind = "host";
+  said.kind = options_.gpu ? "cuda" : "host";
   said.layer_begin = options_.layer_begin;
   said.layer_end = options_.layer_end;
   said.resident = memory_.resident();
   said.fast_path = fast_path();
   said.hits = hits_;
   said.misses = misses_;
-  said.rss_mib = to_mib(memory_.arena().held_bytes());
+  if (!options_.gpu) {
+    said.rss_mib = to_mib(memory_.arena().held_bytes());
+    return said;
+  }
+  const kernels::gpu_description& about = options_.gpu->about();
+  said.gpu = about.number;
+  said.gpu_name = about.name;
+  said.pci_address = about.pci_address;
+  said.uuid = about.uuid;
+  said.held_mib = to_mib(stage_->held_bytes() + memory_.arena().held_bytes());
   return said;
 }
 

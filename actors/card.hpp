@@ -9,8 +9,10 @@
 #include "actors/resize.hpp"
 #include "actors/segment_floor.hpp"
 #include "actors/window_cost.hpp"
+#include "config/limits.hpp"
 #include "kernels/cpu/ops.hpp"
 #include "kernels/cpu/worker_pool.hpp"
+#include "kernels/gpu.hpp"
 #include "model/stage.hpp"
 #include <functional>
 #include <memory>
@@ -29,13 +31,17 @@ struct card_options {
   std::uint32_t n_sessions = 1;
   std::uint32_t context = 0;
   std::uint64_t segment_bytes = 0;      // a multiple of the page size
-  std::uint64_t card_bytes = 0;         // of the whole device; 0: what the cache and what it leaves free need
+  std::uint64_t card_bytes = 0;         // of the whole device, or of its share of a GPU; 0: what the cache and what it leaves free need,
+                                        // on a GPU whatever is free
   std::uint32_t reserve_mib = 0;        // of the start
   std::uint32_t min_free_mib = 0;       // what a growth leaves free, if that is more than the reserve
   bool elastic = true;
   std::shared_ptr<const std::vector<float>> heat_before;  // [layers of the model, experts], of an earlier run; null: none
   std::optional<resize_goal> held_goal;  // what an earlier daemon promised and this one keeps; none: the reserve of the start
   arena_factory make_arena;              // of a device that is not this machine's memory; empty: a host arena
+  std::shared_ptr<kernels::gpu> gpu;     // the device of the stage and the cache; null: a host card
+  std::shared_ptr<const model::expert_store> store;  // what a GPU reads its experts from; null: the mapped file
+  std::uint32_t prompt_chunk_rows = limits::prompt_chunk_rows;  // the most that the scheduler gives it of one prompt; for reports
 
   resize_goal first_goal() const { return held_goal.value_or(resize_goal{.reserve_mib = reserve_mib, .extra_mib = 0, .extra_min_mib = 0, .ceiling_mib = {}}); }
 };

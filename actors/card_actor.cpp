@@ -22,6 +22,14 @@ void finish_run(card_state& state, result<window_result> outcome) {
   else promise.deliver(to_caf(outcome.error()));
 }
 
+// The device has failed: whoever waits is told, and so is everybody who watches this actor.
+void lose(card_pointer self, const error& why) {
+  card_state& state = self->state;
+  const error told{errc::card_lost, why.text + "; the card is lost, and with it its layers: start the daemon again"};
+  finish_run(state, fail(told));
+  self->quit(to_caf(told));
+}
+
 bool any_finished(const window_result& answer) {
   return std::any_of(answer.picked.begin(), answer.picked.end(), [](const auto& picked) { return picked.finish != model::finish::none; });
 }
@@ -29,6 +37,7 @@ bool any_finished(const window_result& answer) {
 void run_window(card_pointer self) {
   card_state& state = self->state;
   auto answer = state.device->run(state.running->next);
+  if (!answer && answer.error().code == errc::card_lost) return lose(self, answer.error());
   state.device->adapt();
   tell_residency(self);
   const bool goes_on = answer && state.running->next.repeat > 0 && !state.running->halted && !any_finished(*answer);

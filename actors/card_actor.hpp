@@ -5,7 +5,7 @@
 //   open, session_opening    none            those of model::completion::make
 //   close, session, place    -
 //   cancel, session_id       picked_token    unknown_session: it has ended
-//   run, window              window_result   unknown_session; card_lost. Of the last window, where the card repeats; for each one
+//   run, window              window_result   unknown_session, out_of_memory, card_lost. Of the last window, where the card repeats; for each one
 //                                            before it the sender gets `ran, window_result`
 //   halt                     -               a run that repeats ends with the window under way
 //   resize, resize_goal      resize_outcome  refused, busy, short_of, out_of_memory, card_lost: nothing changed, or as the text says
@@ -17,6 +17,8 @@
 //
 // The mailbox is the fence: windows and steps of a resize are messages, run one at a time on this actor's own thread. A card that
 // repeats windows, or resizes in steps, sends itself the next one, so whatever has come in meanwhile goes first.
+//
+// A window that is answered with card_lost is the last: the actor ends, with that error as its reason.
 //
 // Owns:    a card, a plain class that knows no CAF.
 // Thread:  detached in the daemon; the caller chooses. The card is made and dies on it.

@@ -4,20 +4,18 @@
 namespace ebb::actors {
 namespace {
 
-expert_range range_of(const model::checkpoint& weights, const card_memory_options& options) {
-  return {options.layer_begin, options.layer_end, weights.dims().n_experts};
-}
+expert_range range_of(const card_memory_options& options) { return {options.layer_begin, options.layer_end, options.n_experts}; }
 
 }  // namespace
 
-card_memory::card_memory(std::shared_ptr<const model::checkpoint> weights, std::unique_ptr<kernels::arena> arena,
+card_memory::card_memory(std::shared_ptr<const model::expert_store> store, std::unique_ptr<kernels::arena> arena,
                          const card_memory_options& options)
-    : weights_(std::move(weights)),
+    : store_(std::move(store)),
       arena_(std::move(arena)),
-      slots_(weights_->experts().expert_bytes_max(options.layer_begin, options.layer_end)),
-      cache_(range_of(*weights_, options), options.slots_full),
-      heat_(range_of(*weights_, options), options.heat_half_life_windows),
-      table_(weights_->experts(), options.layer_begin, options.layer_end) {
+      slots_(store_->experts().expert_bytes_max(options.layer_begin, options.layer_end)),
+      cache_(range_of(options), options.slots_full),
+      heat_(range_of(options), options.heat_half_life_windows),
+      table_(store_->experts(), options.layer_begin, options.layer_end) {
   EBB_ASSERT(arena_->layout().full_bytes == slots_.bytes_of(options.slots_full));
   published_checksum_ = table_.checksum();
 }
@@ -30,11 +28,11 @@ void card_memory::note_published() noexcept {
 
 const std::byte* card_memory::address_of(slot_id slot) const noexcept { return arena_->base() + slots_.offset_of(slot); }
 
-result<void> card_memory::copy_from_store(expert_id expert, slot_id slot) {
-  std::uint64_t offset = slots_.offset_of(slot);
+result<void> card_memory::begin_copy_from_store(const cache_fill& step) {
+  std::uint64_t offset = slots_.offset_of(step.slot);
   for (const auto which : {model::matrix::gate, model::matrix::up, model::matrix::down}) {
-    const model::extent from = weights_->experts().at(expert, which);
-    if (auto copied = arena_->copy_in(offset, {from.data, from.size_bytes}); !copied) return copied;
+    const model::extent from = store_->experts().at(step.expert, which);
+    if (auto begun = arena_->begin_copy_in(offset, {from.data, from.size_bytes}); !begun) return begun;
     offset += from.size_bytes;
   }
   return {};
@@ -46,27 +44,45 @@ void card_memory::evict(expert_id expert) noexcept {
   note_published();
 }
 
-result<void> card_memory::move(const cache_move& step) {
-  auto copied = arena_->copy_within(slots_.offset_of(step.from), slots_.offset_of(step.to), slots_.slot_bytes());
-  if (!copied) return copied;
-  cache_.move(step.expert, step.to);
-  table_.place(step.expert, address_of(step.to));
-  note_published();
-  return {};
+result<void> card_memory::move(std::span<const cache_move> steps) {
+  result<void> outcome;
+  std::vector<cache_move> begun;
+  begun.reserve(steps.size());
+  for (const cache_move& step : steps) {
+    auto copying = arena_->begin_copy_within(slots_.offset_of(step.from), slots_.offset_of(step.to), slots_.slot_bytes());
+    if (copying) begun.push_back(step);
+    else if (outcome) outcome = std::move(copying);
+  }
+  if (auto copied = arena_->finish_copies(); !copied) return outcome ? copied : outcome;
+  for (const cache_move& step : begun) {
+    cache_.move(step.expert, step.to);
+    table_.place(step.expert, address_of(step.to));
+  }
+  if (!begun.empty()) note_published();
+  return outcome;
 }
 
-result<void> card_memory::fill(const cache_fill& step) {
-  if (auto copied = copy_from_store(step.expert, step.slot); !copied) return copied;
-  cache_.place(step.expert, step.slot);
-  table_.place(step.expert, address_of(step.slot));
-  note_published();
-  return {};
+result<void> card_memory::fill(std::span<const cache_fill> steps) {
+  result<void> outcome;
+  std::size_t begun = 0;
+  while (begun < steps.size() && (outcome = begin_copy_from_store(steps[begun]))) ++begun;
+  if (auto copied = arena_->finish_copies(); !copied) return outcome ? copied : outcome;
+  for (const cache_fill& step : steps.first(begun)) {
+    cache_.place(step.expert, step.slot);
+    table_.place(step.expert, address_of(step.slot));
+  }
+  if (begun > 0) note_published();
+  return outcome;
 }
 
-// The expert that leaves is read from the store before its slot is overwritten, so a copy that fails leaves an empty slot.
-result<void> card_memory::swap(const cache_swap& step) {
-  evict(step.out);
-  return fill({step.in, step.slot});
+result<void> card_memory::swap(std::span<const cache_swap> steps) {
+  std::vector<cache_fill> fills;
+  fills.reserve(steps.size());
+  for (const cache_swap& step : steps) {
+    evict(step.out);
+    fills.push_back({step.in, step.slot});
+  }
+  return fill(fills);
 }
 
 // A slot that reaches into the segment must have left the cache before: a window could still read it.
@@ -82,7 +98,7 @@ bool card_memory::consistent() const noexcept {
     const expert_id expert = experts.at(number);
     const auto slot = cache_.slot_of(expert);
     const auto& entry = table_.at(expert);
-    const std::byte* expected = slot ? address_of(*slot) : weights_->experts().at(expert, model::matrix::gate).data;
+    const std::byte* expected = slot ? address_of(*slot) : store_->experts().at(expert, model::matrix::gate).data;
     if (entry.in_slot != slot.has_value()) return false;
     if (entry.matrix[0] != expected) return false;
     if (slot && slot->value >= cache_.slots_usable()) return false;

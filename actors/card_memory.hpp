@@ -9,15 +9,17 @@
 #include "actors/expert_cache.hpp"
 #include "actors/expert_heat.hpp"
 #include "kernels/memory/arena.hpp"
-#include "model/checkpoint.hpp"
+#include "model/expert_store.hpp"
 #include "model/expert_table.hpp"
 #include <memory>
+#include <span>
 
 namespace ebb::actors {
 
 struct card_memory_options {
   std::uint32_t layer_begin = 0;
   std::uint32_t layer_end = 0;
+  std::uint32_t n_experts = 0;          // of a layer
   std::uint32_t slots_full = 0;         // what the arena's layout was made for
   double heat_half_life_windows = 256;  // about a paragraph of text
 };
@@ -25,7 +27,7 @@ struct card_memory_options {
 class card_memory {
  public:
   // Nothing is mapped and every expert is in the store. Pre: the arena's full_bytes are slots_full slots (asserts).
-  card_memory(std::shared_ptr<const model::checkpoint> weights, std::unique_ptr<kernels::arena> arena, const card_memory_options& options);
+  card_memory(std::shared_ptr<const model::expert_store> store, std::unique_ptr<kernels::arena> arena, const card_memory_options& options);
 
   const kernels::arena& arena() const noexcept { return *arena_; }
   const kernels::slot_layout& slots() const noexcept { return slots_; }
@@ -40,10 +42,15 @@ class card_memory {
   void restore_heat(std::span<const float> heats) { heat_.restore(heats); }
 
   // --- steps, each whole or without effect. Errors: those of the arena.
+  // Those with several begin all their copies and wait once.
   void evict(expert_id expert) noexcept;
-  result<void> move(const cache_move& step);
-  result<void> fill(const cache_fill& step);
-  result<void> swap(const cache_swap& step);
+  // An expert that cannot be moved stays where it is; the others are moved all the same.
+  result<void> move(std::span<const cache_move> steps);
+  // Ends at the first that fails; those before it are filled, unless waiting for the copies failed: then none is.
+  result<void> fill(std::span<const cache_fill> steps);
+  result<void> fill(const cache_fill& step) { return fill(std::span(&step, 1)); }
+  // The experts that leave are read from the store before their slots are overwritten, so a fill that fails leaves empty slots.
+  result<void> swap(std::span<const cache_swap> steps);
   void set_slots_usable(std::uint32_t slots) noexcept { cache_.set_slots_usable(slots); }
   result<void> map(kernels::segment_index segment) { return arena_->map(segment); }
   result<void> unmap(kernels::segment_index segment);
@@ -60,9 +67,9 @@ class card_memory {
  private:
   void note_published() noexcept;
   const std::byte* address_of(slot_id slot) const noexcept;
-  result<void> copy_from_store(expert_id expert, slot_id slot);
+  result<void> begin_copy_from_store(const cache_fill& step);
 
-  std::shared_ptr<const model::checkpoint> weights_;
+  std::shared_ptr<const model::expert_store> store_;
   std::unique_ptr<kernels::arena> arena_;
   kernels::slot_layout slots_;
   expert_cache cache_;

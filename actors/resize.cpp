@@ -3,12 +3,13 @@
 
 namespace ebb::actors {
 
-resize::resize(card_memory& memory, std::uint64_t keep_bytes)
+resize::resize(card_memory& memory, std::uint64_t keep_bytes, std::uint64_t batch_bytes)
     : memory_(memory),
       keep_bytes_(keep_bytes),
       segments_before_(memory.arena().mapped_count()),
       segments_keep_(memory.arena().layout().segments_below(keep_bytes)),
       slots_keep_(memory.slots().slots_in(keep_bytes)),
+      batch_(std::max(1u, memory.slots().slots_in(batch_bytes))),
       shrinks_(segments_keep_ < segments_before_),
       phase_(shrinks_ ? phase::evict : phase::map),
       segment_(segments_before_) {}
@@ -23,11 +24,11 @@ bool resize::step(const clock_fn& now, time_point until) {
 void resize::advance() {
   switch (phase_) {
     case phase::evict: return evict_all();
-    case phase::compact: return compact_one();
+    case phase::compact: return compact_some();
     case phase::unmap: return unmap_all();
     case phase::release: return release_one();
     case phase::map: return map_one();
-    case phase::fill: return fill_one();
+    case phase::fill: return fill_some();
     case phase::done: return;
   }
 }
@@ -38,11 +39,15 @@ void resize::evict_all() {
   phase_ = phase::compact;
 }
 
-void resize::compact_one() {
-  if (moves_done_ < leaving_.moves.size()) {
-    const cache_move& next = leaving_.moves[moves_done_++];
+void resize::compact_some() {
+  const auto next = next_batch(leaving_.moves, moves_done_);
+  if (!next.empty()) {
     // Swaps wait while a resize is under way, so the plan still holds. An expert that cannot be copied is read from the store.
-    if (auto moved = memory_.move(next); !moved) memory_.evict(next.expert);
+    if (!memory_.move(next)) {
+      for (const cache_move& step : next) {
+        if (memory_.cache().slot_of(step.expert) == step.from) memory_.evict(step.expert);
+      }
+    }
     return;
   }
   memory_.set_slots_usable(slots_keep_);
@@ -100,18 +105,17 @@ void resize::use_what_is_mapped() {
 }
 
 void resize::plan_fills() {
-  const auto fills = memory_.cache().plan_growth(memory_.cache().slots_usable(), memory_.heat());
-  fills_.assign(fills.begin(), fills.end());
+  fills_ = memory_.cache().plan_growth(memory_.cache().slots_usable(), memory_.heat());
+  fills_done_ = 0;
   phase_ = phase::fill;
 }
 
-void resize::fill_one() {
-  if (fills_.empty()) {
+void resize::fill_some() {
+  const auto next = next_batch(fills_, fills_done_);
+  if (next.empty()) {
     phase_ = phase::done;
     return;
   }
-  const cache_fill next = fills_.front();
-  fills_.pop_front();
   if (auto filled = memory_.fill(next); !filled) {
     if (outcome_ && !released_) outcome_ = filled;  // what failed first says more, and a shrink has done what it was for
     phase_ = phase::done;

@@ -10,15 +10,18 @@
 #pragma once
 #include "actors/card_memory.hpp"
 #include "actors/clock.hpp"
+#include "config/limits.hpp"
 #include "config/result.hpp"
-#include <deque>
+#include <span>
+#include <vector>
 
 namespace ebb::actors {
 
 class resize {
  public:
-  // Pre: keep_bytes is a border of the arena's segments (asserts). `memory` must outlive this.
-  resize(card_memory& memory, std::uint64_t keep_bytes);
+  // Pre: keep_bytes is a border of the arena's segments (asserts). `memory` must outlive this. Copies of up to `batch_bytes`, but of one
+  // slot at least, are a unit of work.
+  resize(card_memory& memory, std::uint64_t keep_bytes, std::uint64_t batch_bytes = limits::copy_batch_bytes);
 
   // Works until it is done or `now()` has reached `until`; at least one unit of work a call. True when done.
   bool step(const clock_fn& now, time_point until);
@@ -34,12 +37,19 @@ class resize {
 
   void advance();
   void evict_all();
-  void compact_one();
+  void compact_some();
   void unmap_all();
   void release_one();
   void map_one();
   void plan_fills();
-  void fill_one();
+  void fill_some();
+  // The steps that come after the first `done`, which it counts as done.
+  template <class Step>
+  std::span<const Step> next_batch(const std::vector<Step>& steps, std::size_t& done) const noexcept {
+    const std::span<const Step> next = std::span(steps).subspan(done, std::min(batch_, steps.size() - done));
+    done += next.size();
+    return next;
+  }
   void roll_back_unmap(kernels::segment_index failed, error why);
   void roll_back_map(error why);
   void use_what_is_mapped();
@@ -49,13 +59,15 @@ class resize {
   kernels::segment_index segments_before_;
   kernels::segment_index segments_keep_;
   std::uint32_t slots_keep_;
+  std::size_t batch_;  // copies at a time
   bool shrinks_;
   phase phase_;
   shrink_plan leaving_;
   std::size_t moves_done_ = 0;
   kernels::segment_index segment_;  // the next to release (downwards) or to map (upwards)
   bool released_ = false;             // the shrink has given back what it was asked for, or some of it
-  std::deque<cache_fill> fills_;
+  std::vector<cache_fill> fills_;
+  std::size_t fills_done_ = 0;
   result<void> outcome_;
 };
 

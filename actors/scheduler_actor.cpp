@@ -110,7 +110,8 @@ void send_tokens(scheduler_pointer self, const window& done, const window_result
 void window_failed(scheduler_pointer self, const caf::error& why) {
   if (!std::exchange(self->state.under_way, std::nullopt)) return;  // a card has ended meanwhile, and everybody was told
   const error what = from_caf(why);
-  if (what.code != errc::unknown_session) self->state.lost = what;
+  const bool card_lives = what.code == errc::unknown_session || what.code == errc::out_of_memory;
+  if (!card_lives) self->state.lost = what;
   fail_all(self, what);
   look_for_work(self);
 }
@@ -185,14 +186,16 @@ void batch_changes(scheduler_pointer self) {
 scheduler_actor::behavior_type scheduler_behavior(scheduler_pointer self, std::vector<card_actor> cards, scheduler_options options) {
   EBB_ASSERT(!cards.empty());
   auto& state = self->state;
-  state.sessions.emplace(options.places);
+  state.sessions.emplace(options.places, options.chunk);
   state.cards = std::move(cards);
   state.options = std::move(options);
   for (const card_actor& card : state.cards) self->monitor(card);
   self->set_down_handler([self](const caf::down_msg& down) {
     const auto& all = self->state.cards;
     const auto which = std::find_if(all.begin(), all.end(), [&](const card_actor& card) { return card.address() == down.source; });
-    self->state.options.tell(bus::card_lost{static_cast<std::uint32_t>(which - all.begin()), "the card has ended; start the daemon again"});
+    const error why = from_caf(down.reason);
+    self->state.options.tell(bus::card_lost{static_cast<std::uint32_t>(which - all.begin()),
+                                            why.code == errc::card_lost ? why.text : "the card has ended; start the daemon again"});
     card_ended(self);
   });
   return {

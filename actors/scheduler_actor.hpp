@@ -11,7 +11,7 @@
 // To the listener: token, session_token for each token, then end, session_end, exactly one a session.
 //
 // One window is under way at a time and passes through the cards in order. What would change the batch (a session that joins or
-// leaves) waits for its end; a card that repeats windows on its own is told to halt. A card that fails fails the sessions that are
+// leaves) waits for its end; a card that repeats windows on its own is told to halt. A window that fails fails the sessions that are
 // running; a card that is gone refuses those that come.
 //
 // Owns:    batcher, a plain class that knows no CAF, no clock and no device, and is tested alone.
@@ -39,6 +39,7 @@ struct scheduler_options {
   std::uint32_t repeat_max = 0;  // windows that a card alone may run of its own accord
   clock_fn now;
   event_sink tell = no_events();
+  prompt_chunk chunk = {};
 };
 
 struct scheduler_state_data {

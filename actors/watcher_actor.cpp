@@ -2,6 +2,7 @@
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include <algorithm>
+#include <unordered_map>
 
 namespace ebb::actors {
 namespace {
@@ -27,13 +28,15 @@ double look_at(watcher_pointer self, card_id card, const cache_size& size, doubl
   if (!order) return 0;
   self->send(state.ledger, yield_atom::value, card, order->ceiling_mib.value_or(no_ceiling));
   if (policy.gives_way() != gave_way) state.options->tell(bus::pressure{card.value, policy.gives_way(), free_mib, mark_mib});
-  return state.options->shared ? std::max(0.0, size.mapped_mib - order->ceiling_mib.value_or(size.mapped_mib)) : 0;
+  return std::max(0.0, size.mapped_mib - order->ceiling_mib.value_or(size.mapped_mib));
 }
 
 void look(watcher_pointer self) {
-  double given_mib = 0;
+  std::unordered_map<std::uint32_t, double> given_mib;  // by memory
+  const auto& memories = self->state.options->memories;
   for (std::uint32_t number = 0; number < self->state.cards.size(); ++number) {
-    if (const auto& size = self->state.sizes[number]) given_mib += look_at(self, {number}, *size, given_mib);
+    double& given = given_mib[memories.empty() ? number : memories[number]];
+    if (const auto& size = self->state.sizes[number]) given += look_at(self, {number}, *size, given);
   }
 }
 
@@ -62,6 +65,7 @@ void set_tick(watcher_pointer self) { self->delayed_send(self, limits::watch_int
 watcher_actor::behavior_type watcher_behavior(watcher_pointer self, std::vector<card_actor> cards, ledger_actor ledger, watcher_options options) {
   auto& state = self->state;
   EBB_ASSERT(options.ceilings_mib.empty() || options.ceilings_mib.size() == cards.size());
+  EBB_ASSERT(options.memories.empty() || options.memories.size() == cards.size());
   for (const auto& ceiling_mib : options.ceilings_mib) state.policies.emplace_back(ceiling_mib);
   state.policies.resize(cards.size());
   state.cards = std::move(cards);

@@ -22,7 +22,8 @@ struct watcher_options {
   std::function<result<std::uint64_t>(card_id)> free_bytes;  // by the device's own figure, for anybody
   std::uint32_t min_free_mib = 0;                            // the mark; 0: the reserve in force, and limits::yield_mark_mib_min at least
   std::vector<std::optional<double>> ceilings_mib;           // [cards], that an earlier watcher had ordered; empty: none
-  bool shared = false;  // the cards lie in the same memory: what one gives is free for the next
+  std::vector<std::uint32_t> memories;  // [cards]: a number for the memory each lies in: what one gives is free for the next in it;
+                                        // empty: each has its own
   event_sink tell;
 };
 

@@ -175,6 +175,11 @@ inline constexpr auto fields_of<card_info> = std::tuple{
     field{"layer_end", &card_info::layer_end}, field{"resident", &card_info::resident},
     field{"fast_path", &card_info::fast_path}, field{"hits", &card_info::hits},
     field{"misses", &card_info::misses},       field{"rss_mib", &card_info::rss_mib},
+    field{"gpu", &card_info::gpu, presence::optional},
+    field{"gpu_name", &card_info::gpu_name, presence::optional},
+    field{"pci_address", &card_info::pci_address, presence::optional},
+    field{"uuid", &card_info::uuid, presence::optional},
+    field{"held_mib", &card_info::held_mib, presence::optional},
 };
 
 template <>

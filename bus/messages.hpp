@@ -151,6 +151,13 @@ struct card_info {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   double rss_mib = 0;  // what a host card's arena holds of the system's memory; 0 on a GPU
+
+  // Of a GPU; absent or empty on a host card.
+  std::optional<std::uint32_t> gpu;  // as the driver counts
+  std::string gpu_name;
+  std::string pci_address;
+  std::string uuid;
+  std::optional<double> held_mib;    // what the card holds of it: weights, keys and values, buffers and cache, without the context
   friend bool operator==(const card_info&, const card_info&) = default;
 };
 

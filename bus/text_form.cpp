@@ -1,5 +1,6 @@
 #include "bus/text_form.hpp"
 #include "bus/field_value.hpp"
+#include "bus/field_writer.hpp"
 #include "bus/fields.hpp"
 #include "config/assert.hpp"
 #include "config/nearest.hpp"
@@ -143,10 +144,16 @@ std::string shown(const std::string& what) {
   return repaired_utf8(bare ? what : quoted_text + '"');
 }
 
+template <class T>
+std::string shown(const std::optional<T>& what) {
+  return shown(*what);
+}
+
 template <class Message>
 void append_line(std::string& out, std::string_view command, const Message& message) {
   out += command;
   for_each_field(message, [&](const auto& field, const auto& owner) {
+    if (is_left_out(owner.*field.member, field.when)) return;
     out.append(" ").append(field.key).append("=").append(shown(owner.*field.member));
   });
   out += '\n';

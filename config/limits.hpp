@@ -19,6 +19,9 @@ inline constexpr unsigned store_threads_max = 16;                  // more do no
 // --- a window
 inline constexpr std::uint32_t window_rows_max = 512;    // rows of all sessions in one pass; scratch is allocated for this many
 inline constexpr std::uint32_t prompt_chunk_rows = 64;   // rows of one prompt in one window, so that other sessions' tokens keep coming
+inline constexpr std::uint32_t prompt_chunk_rows_gpu = 512;         // likewise on GPUs while no other session decodes: weights are read once for all rows
+inline constexpr std::uint32_t prompt_chunk_rows_gpu_shared = 128;  // and while one does: such a window takes some 30 ms, which is its token's delay
+static_assert(prompt_chunk_rows_gpu <= window_rows_max);
 inline constexpr std::uint32_t miss_rows_max = 8;        // of a window whose misses the CPU computes in one go; a GPU copies those of larger ones
 inline constexpr std::uint32_t sessions_max = 64;        // upper bound of `parallel`
 inline constexpr std::uint32_t repeat_windows_max = 64;  // windows a card alone runs of its own accord before it asks again
@@ -60,6 +63,10 @@ inline constexpr double yield_mark_mib_min = 256;                // with a reser
 inline constexpr std::chrono::seconds yield_calm_min{5};         // so long above it at first: a program that loads a model pauses for less
 inline constexpr std::chrono::seconds yield_calm_max{600};       // and at most: the neighbour may have ended for good
 inline constexpr std::chrono::seconds yield_relapse{60};         // pushed down again within it: the memory was not free, only unused
+
+// --- GPUs at the start
+inline constexpr std::chrono::seconds free_vram_wait{60};            // until a neighbour has let go of enough: a picture takes less; then the start refuses
+inline constexpr std::chrono::milliseconds free_vram_interval{500};  // between two looks meanwhile
 
 // --- the sockets
 inline constexpr int send_high_water = 1000;   // replies ZeroMQ holds for one client; beyond it they wait in our own backlog
@@ -107,6 +114,9 @@ inline constexpr std::size_t replay_differences_max = 1000;  // kept and shown; 
 
 // --- shrinking and growing
 inline constexpr std::chrono::milliseconds resize_step{20};  // a long resize is cut here, so that no token is late by more than 50 ms
+
+// Copies that are awaited together: over PCIe 5 some 0.6 ms, beside which the 10 us of waiting do not count; in RAM a few ms.
+inline constexpr std::uint64_t copy_batch_bytes = 32u << 20;
 
 inline constexpr std::uint32_t resize_rounds_max = 4;  // times the free figure is read again; a neighbour that takes more each time wins
 

@@ -43,9 +43,9 @@ std::vector<setting_key> make_keys() {
   return {
       key("model", "The GGUF file to serve; of a model in several shards, the first.", EBB_FIELD(model), path),
       key("cards",
-          "The devices that keep experts: a GPU, or RAM on a machine without one. \"auto\" takes every GPU, or else one host card.",
+          "The devices that keep experts: a GPU, or RAM on a machine without one. \"auto\" takes every GPU, or else one host card; cards that name the same GPU share it.",
           EBB_FIELD(cards), forms::cards{}),
-      key("layers", "Where the model is cut into stages, one a card. \"auto\" cuts by the size of the cards.", EBB_FIELD(layers),
+      key("layers", "Where the model is cut into stages, one a card. \"auto\" cuts by what is free on each GPU, and evenly where a host card is among the cards.", EBB_FIELD(layers),
           forms::first_layers{}),
       key("parallel", "Sessions that are answered at the same time; the others wait.", EBB_FIELD(parallel),
           whole32{1, limits::sessions_max}),
@@ -60,8 +60,8 @@ std::vector<setting_key> make_keys() {
           forms::reserves{mib_max}, change::editable),
       key("host_card_mib", "The size of each host card. 0 is as much as its cache needs.", EBB_FIELD(host_card_mib), whole32{0, mib_max}),
       key("min_free_vram_mib",
-          "MiB that must be free by the driver's figure; below it the cache does not grow, and auto_yield gives back. 0 is the reserve, and for "
-          "auto_yield at least 256.",
+          "MiB that must be free by the driver's figure: a start waits for it on every GPU, up to a minute, below it no cache grows, and auto_yield gives "
+          "back. 0 is the reserve, for auto_yield at least 256, and waits for nothing.",
           EBB_FIELD(min_free_vram_mib), whole32{0, mib_max}, change::editable),
       key("auto_yield", "Whether Ebb gives VRAM back by itself when another program takes what was free.", EBB_FIELD(auto_yield),
           forms::flag{}),

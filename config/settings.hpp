@@ -70,7 +70,7 @@ struct settings {
   std::uint64_t vram_segment_bytes = 0;         // 0: "auto", see segment_bytes()
   std::vector<std::uint32_t> vram_reserve_mib;  // empty: "auto", see reserve_mib(); one: for every card; else one a card
   std::uint32_t host_card_mib = 0;              // size of each host card; 0: as much as its cache needs
-  std::uint32_t min_free_vram_mib = 0;          // what auto_yield keeps free, and growth leaves free; 0: the reserve (auto_yield: 256 at least)
+  std::uint32_t min_free_vram_mib = 0;          // what a start waits for on GPUs, growth leaves and auto_yield keeps free; 0: no wait, the reserve, 256 at least
   bool auto_yield = false;                      // give VRAM back unasked when another program needs it
   std::string profile;                          // file of expert heat; empty: in state_dir, "off": none
   std::string state_dir;                        // where reserves and leases are kept; empty: the default place

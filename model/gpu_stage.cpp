@@ -66,12 +66,13 @@ gpu_stage::gpu_stage(std::shared_ptr<const checkpoint> weights, const stage_opti
       misses_(store_->experts(), dims(), wanted.layer_begin, wanted.layer_end, ops, pool),
       gpu_(std::move(gpu)) {}
 
-result<void> gpu_stage::do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x) {
+result<void> gpu_stage::do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
+                               bool fast_path) {
   return on_gpu_->run({.rows = rows,
                        .sampled = sampled,
                        .experts = experts.entries(),
                        .experts_version = experts.version(),
-                       .resident = experts.resident()},
+                       .resident = fast_path},
                       x);
 }
 

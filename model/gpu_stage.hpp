@@ -27,13 +27,14 @@ class gpu_stage final : public stage {
   void forget(std::uint32_t) noexcept override {}
 
   const kernels::window_timing& timing() const noexcept { return on_gpu_->timing(); }  // of the last run
-  std::uint64_t held_bytes() const noexcept { return on_gpu_->held_bytes(); }          // of the GPU
+  std::uint64_t held_bytes() const noexcept override { return on_gpu_->held_bytes(); }
 
  private:
   gpu_stage(std::shared_ptr<const checkpoint> weights, const stage_options& options, std::shared_ptr<const expert_store> store,
             std::shared_ptr<kernels::gpu> gpu, const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool);
 
-  result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x) override;
+  result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
+                      bool fast_path) override;
 
   std::shared_ptr<const expert_store> store_;
   miss_pool misses_;

@@ -24,7 +24,8 @@ void stage::embed(std::span<const token_id> tokens, float* x) const {
   }
 }
 
-result<void> stage::run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x) {
+result<void> stage::run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
+                        bool fast_path) {
   EBB_ASSERT(!rows.empty());
   EBB_ASSERT(rows.size() <= limits::window_rows_max);
   EBB_ASSERT(experts.layer_begin() == options_.layer_begin);
@@ -37,7 +38,8 @@ result<void> stage::run(std::span<const window_row> rows, std::span<const std::u
   EBB_ASSERT(sampled.size() <= options_.sampled_max);
   EBB_ASSERT(std::ranges::is_sorted(sampled));
   EBB_ASSERT(sampled.empty() || sampled.back() < rows.size());
-  return do_run(rows, sampled, experts, x);
+  EBB_ASSERT(!fast_path || experts.resident());
+  return do_run(rows, sampled, experts, x, fast_path);
 }
 
 }  // namespace ebb::model

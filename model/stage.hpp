@@ -41,9 +41,11 @@ class stage {
 
   // Carries x [rows, d_model] through the stage's layers, in place, and computes the logits of the rows that `sampled` names, ascending,
   // where this stage has the output head; elsewhere `sampled` is not looked at.
-  // Pre: 1 <= rows <= limits::window_rows_max, sampled <= sampled_max; `experts` covers this stage (asserts).
+  // With `fast_path` a stage may rely on every expert being in a slot; it has the same bits without.
+  // Pre: 1 <= rows <= limits::window_rows_max, sampled <= sampled_max; `experts` covers this stage, and is resident for a fast path (asserts).
   // Errors: those of kernels::gpu_stage::run; none of a host stage.
-  result<void> run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x);
+  result<void> run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
+                   bool fast_path = false);
 
   // Of the last run, valid until the next. picked: the experts of a row in rank order, [top_k]; `layer` counts from the model's first.
   // logits: [sampled, n_vocab].
@@ -52,6 +54,8 @@ class stage {
 
   // The keys and values of a session that ends are needed no longer.
   virtual void forget(std::uint32_t session) noexcept = 0;
+
+  virtual std::uint64_t held_bytes() const noexcept { return 0; }  // of a GPU; none of a host stage
 
   const stage_options& options() const noexcept { return options_; }  // sampled_max filled in
   const shape& dims() const noexcept { return dims_; }
@@ -65,7 +69,8 @@ class stage {
   std::uint32_t n_layers() const noexcept { return options_.layer_end - options_.layer_begin; }
 
  private:
-  virtual result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x) = 0;
+  virtual result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
+                              bool fast_path) = 0;
 
   std::shared_ptr<const checkpoint> weights_;
   stage_options options_;

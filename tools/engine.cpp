@@ -7,8 +7,10 @@
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include "kernels/memory/system_memory.hpp"
+#include "model/expert_store.hpp"
 #include "model/vocabulary.hpp"
 #include "tools/layer_split.hpp"
+#include "tools/open_gpus.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/version.hpp"
 #include <algorithm>
@@ -69,6 +71,24 @@ result<void> refuse_unserved(const settings& from) {
   return {};
 }
 
+bool any_gpu(const std::vector<actors::card_options>& cards) {
+  return std::any_of(cards.begin(), cards.end(), [](const actors::card_options& card) { return card.gpu != nullptr; });
+}
+
+// A host card of the run bounds how long a window of many rows may take.
+actors::prompt_chunk prompt_chunk_of(const std::vector<card_choice>& cards) {
+  const bool only_gpus = std::all_of(cards.begin(), cards.end(), [](const card_choice& card) { return card.kind == card_kind::cuda; });
+  if (!only_gpus) return {};
+  return {limits::prompt_chunk_rows_gpu, limits::prompt_chunk_rows_gpu_shared};
+}
+
+// Host cards all lie in the system's memory, and each of them only knows its own; cards on one GPU lie in its.
+std::vector<std::uint32_t> memories_of(const std::vector<card_choice>& cards) {
+  std::vector<std::uint32_t> memories;
+  for (const card_choice& card : cards) memories.push_back(card.kind == card_kind::cuda ? card.gpu + 1 : 0);
+  return memories;
+}
+
 }  // namespace
 
 // Handles must be gone before the system is, or its destructor waits for ever; members die in the reverse of this order.
@@ -91,7 +111,7 @@ class engine::cast {
  private:
   void spawn_cards(const engine& of, const engine_options& options);
   void spawn_profile(const engine& of, const engine_options& options);
-  void spawn_watcher(const engine_options& options, std::vector<std::optional<double>> ceilings_mib);
+  void spawn_watcher(const engine& of, const engine_options& options, std::vector<std::optional<double>> ceilings_mib);
 
   // With a thread of its own, for what blocks: a device, a disk.
   template <class... Arguments>
@@ -134,11 +154,11 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) :
                                 .write_down = options.state.write_down,
                                 .processes = world.processes,
                                 .tell = options.tell,
-                                .contexts = false};  // all are host cards
+                                .contexts = any_gpu(of.card_options_)};
   ledger_ = spawn_apart(actors::ledger_behavior, cards_, std::move(ledger));
-  if (from.auto_yield && !turns_) spawn_watcher(options, std::move(ceilings_mib));  // and no neighbours
+  if (from.auto_yield && !turns_) spawn_watcher(of, options, std::move(ceilings_mib));  // and no neighbours
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
-                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell});
+                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell, prompt_chunk_of(of.chosen_.cards)});
   actors::gateway_options gateway{
       .about = describe(*of.weights_, from, of.context_),
       .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
@@ -167,13 +187,18 @@ void engine::cast::spawn_profile(const engine& of, const engine_options& options
   profile_ = system_.spawn<caf::detached>(actors::profile_behavior, cards_, std::move(keep));
 }
 
-// Host cards all lie in the system's memory, and each of them only knows its own.
-void engine::cast::spawn_watcher(const engine_options& options, std::vector<std::optional<double>> ceilings_mib) {
+void engine::cast::spawn_watcher(const engine& of, const engine_options& options, std::vector<std::optional<double>> ceilings_mib) {
+  std::vector<std::shared_ptr<kernels::gpu>> gpus;
+  for (const actors::card_options& card : of.card_options_) gpus.push_back(card.gpu);
+  const auto free_bytes = [gpus = std::move(gpus)](card_id card) -> result<std::uint64_t> {
+    if (!gpus[card.value]) return kernels::available_memory_bytes();
+    return gpus[card.value]->memory().map([](const kernels::memory_figures& now) { return now.free_bytes; });
+  };
   actors::watcher_options watch{.now = actors::steady_clock(),
-                                .free_bytes = [](card_id) { return kernels::available_memory_bytes(); },
+                                .free_bytes = free_bytes,
                                 .min_free_mib = options.from.min_free_vram_mib,
                                 .ceilings_mib = std::move(ceilings_mib),
-                                .shared = true,
+                                .memories = memories_of(of.chosen_.cards),
                                 .tell = options.tell};
   watcher_ = system_.spawn<caf::detached>(actors::watcher_behavior, cards_, ledger_, std::move(watch));
 }
@@ -232,7 +257,9 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   std::unique_ptr<engine> started(new engine);
   if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
+  if (auto chosen = started->choose_devices(options); !chosen) return fail(chosen.error());
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
+  if (auto read = started->read_weights(options); !read) return fail(read.error());
   if (auto restored = started->restore_ledger(options); !restored) return fail(restored.error());
   started->restore_profile(options);
   started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
@@ -271,7 +298,49 @@ result<void> engine::open_model(const engine_options& options) {
   auto isa = kernels::cpu::choose(options.forced_isa);
   if (!isa) return fail(isa.error());
   isa_ = *isa;
-  weights_->warm(options.progress, options.stop);
+  return {};
+}
+
+result<void> engine::choose_devices(const engine_options& options) {
+  auto chosen = choose_cards(options.from.cards, options.world.gpus);
+  if (!chosen) return fail(chosen.error());
+  chosen_ = std::move(*chosen);
+  if (!chosen_.driver) return {};
+  const free_vram_wait how{.min_free_mib = options.from.min_free_vram_mib,
+                           .now = options.world.now,
+                           .pause = options.world.pause,
+                           .tell = [&](const std::string& text) { options.warn({errc::busy, text}); },
+                           .stop = options.stop};
+  auto gpus = wait_for_free_vram(*chosen_.driver, chosen_.cards, how);
+  if (!gpus) return fail(gpus.error());
+  gpus_ = std::move(*gpus);
+  return {};
+}
+
+// Host cards read the mapped file, which is brought into memory once; the store of a GPU is a copy, which gives up what the system kept
+// of those pages, so it comes second.
+result<void> engine::read_weights(const engine_options& options) {
+  std::uint32_t layers_done = 0;
+  const auto progress_of = [&](std::uint32_t layers) {
+    return [&options, begin = layers_done, layers, all = weights_->dims().n_layers](double share) {
+      if (options.progress) options.progress((begin + share * layers) / all);
+    };
+  };
+  const auto n_layers = [](const actors::card_options& card) { return card.layer_end - card.layer_begin; };
+  std::uint32_t host_layers = 0;
+  for (const actors::card_options& card : card_options_) host_layers += card.gpu ? 0 : n_layers(card);
+  if (host_layers > 0) weights_->warm(progress_of(host_layers), options.stop);
+  layers_done += host_layers;
+  for (actors::card_options& card : card_options_) {
+    if (options.stop.stop_requested()) return fail(stopped());
+    if (!card.gpu) continue;
+    const kernels::store_options how{"card " + std::to_string(card.card.value), pool_->n_threads(), progress_of(n_layers(card)), options.stop};
+    auto store = model::expert_store::pinned(weights_, card.layer_begin, card.layer_end, card.gpu, how);
+    if (!store) return fail(store.error());
+    if (!(*store)->warning().empty()) options.warn({errc::out_of_memory, (*store)->warning()});
+    card.store = std::move(*store);
+    layers_done += n_layers(card);
+  }
   if (options.stop.stop_requested()) return fail(stopped());
   return {};
 }
@@ -313,34 +382,36 @@ void engine::restore_profile(const engine_options& options) {
 
 result<void> engine::plan_cards(const engine_options& options) {
   const settings& from = options.from;
-  const std::vector<card_choice> chosen = from.cards.empty() ? std::vector<card_choice>(1) : from.cards;
+  const std::vector<card_choice>& chosen = chosen_.cards;
   const std::uint32_t model_context = weights_->dims().context_length;
   context_ = or_default(from.context, model_context);
   if (context_ > model_context) {
     return fail(errc::bad_value, "setting `context`: " + std::to_string(context_) + " is more than the " + std::to_string(model_context) +
                                      " positions that the model was made for");
   }
-  const auto ranges = split_layers(weights_->dims().n_layers, chosen.size(), from.layers);
+  const auto ranges = split_layers(weights_->dims().n_layers, chosen.size(), from.layers, shares_of(chosen, gpus_));
   if (!ranges) return fail(ranges.error());
   if (from.vram_reserve_mib.size() > 1 && from.vram_reserve_mib.size() != chosen.size()) {
     return fail(errc::bad_value, "setting `vram_reserve_mib`: " + std::to_string(from.vram_reserve_mib.size()) + " numbers for " +
                                      std::to_string(chosen.size()) + " card(s); give one for all, or one a card");
   }
+  const auto gpus = open_gpus(chosen_);
+  if (!gpus) return fail(gpus.error());
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (chosen[i].kind != card_kind::host) {
-      return fail(errc::refused, "setting `cards`: \"cuda:" + std::to_string(chosen[i].gpu) + "\" cannot be used, this build has host cards only; use \"host\"");
-    }
     card_options_.push_back({.card = {static_cast<std::uint32_t>(i)},
                              .layer_begin = (*ranges)[i].begin,
                              .layer_end = (*ranges)[i].end,
                              .n_sessions = from.parallel,
                              .context = context_,
                              .segment_bytes = segment_bytes(from, chosen[i].kind),
-                             .card_bytes = from.host_card_mib * mib,
+                             .card_bytes = chosen[i].kind == card_kind::host ? from.host_card_mib * mib : 0,
                              .reserve_mib = reserve_mib(from, chosen[i].kind, i),
                              .min_free_mib = from.min_free_vram_mib,
-                             .elastic = from.vram_elastic});
+                             .elastic = from.vram_elastic,
+                             .gpu = (*gpus)[i],
+                             .prompt_chunk_rows = prompt_chunk_of(chosen).alone});
   }
+  if (auto shared = share_gpus(card_options_); !shared) return shared;
   pool_ = std::make_unique<kernels::cpu::worker_pool>(or_default(from.threads, std::max(1u, std::thread::hardware_concurrency())));
   return {};
 }

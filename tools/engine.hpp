@@ -12,14 +12,17 @@
 #include "config/settings.hpp"
 #include "kernels/cpu/ops.hpp"
 #include "kernels/cpu/worker_pool.hpp"
+#include "kernels/gpu_module.hpp"
 #include "model/checkpoint.hpp"
 #include "model/tokenizer.hpp"
+#include "tools/gpu_choice.hpp"
 #include "tools/profile_file.hpp"
 #include "tools/wall_clock.hpp"
 #include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <thread>
 
 namespace ebb::tools {
 
@@ -36,6 +39,8 @@ struct engine_world {
   actors::clock_fn now = actors::steady_clock();
   std::function<std::uint64_t()> unix_ms = unix_ms_now;
   actors::process_watch processes = actors::system_processes();
+  gpu_loader gpus = kernels::load_cuda_module;
+  std::function<void(std::chrono::milliseconds)> pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); };
   bool one_thread = false;  // nothing happens but by engine::run_once(), and no timer fires but by engine::pass(); stop() runs what it needs
 };
 
@@ -93,14 +98,18 @@ class engine {
 
   engine();
   result<void> open_model(const engine_options& options);
+  result<void> choose_devices(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
   result<void> restore_ledger(const engine_options& options);
+  result<void> read_weights(const engine_options& options);
   void restore_profile(const engine_options& options);
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
   kernels::cpu::isa isa_{};
   std::uint32_t context_ = 0;
+  chosen_cards chosen_;
+  std::vector<kernels::gpu_description> gpus_;  // every GPU, as read before any was opened; empty: no card is one
   std::vector<actors::card_options> card_options_;
   std::optional<actors::ledger> ledger_;  // until the actor takes it over
   std::optional<error> state_refused_;

@@ -87,6 +87,11 @@ json to_json(const bus::card_info& info) {
               {"hits", info.hits},
               {"misses", info.misses},
               {"rss_mib", info.rss_mib}});
+  if (info.gpu) out["gpu"] = *info.gpu;
+  if (!info.gpu_name.empty()) out["gpu_name"] = info.gpu_name;
+  if (!info.pci_address.empty()) out["pci_address"] = info.pci_address;
+  if (!info.uuid.empty()) out["uuid"] = info.uuid;
+  if (info.held_mib) out["held_mib"] = *info.held_mib;
   return out;
 }
 

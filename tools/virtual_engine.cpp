@@ -69,6 +69,7 @@ result<std::unique_ptr<virtual_engine>> virtual_engine::start(settings from, con
   options.world.processes = everybody_lives(kept);
   options.state.before = std::move(kept);
   options.world.one_thread = true;
+  options.world.gpus = []() -> result<std::shared_ptr<kernels::gpu_driver>> { return fail(errc::unknown_device, "a replay has host cards only"); };
   // Not from zero, which some code may take for "never".
   options.world.now = [self] { return actors::time_point(std::chrono::hours(1)) + self->now_; };
   options.world.unix_ms = [self, started_unix_ms] {

@@ -38,6 +38,7 @@ result<void> arena::map(segment_index segment) {
 
 result<void> arena::unmap(segment_index segment) {
   EBB_ASSERT(state(segment) == segment_state::mapped);
+  EBB_ASSERT(!copies_under_way_);
   auto done = do_unmap(segment);
   if (done) enter(segment, segment_state::unmapped);
   return done;
@@ -64,16 +65,35 @@ bool arena::is_mapped(std::uint64_t offset, std::uint64_t size) const noexcept {
   return std::all_of(first, last + 1, [](segment_state state) { return state == segment_state::mapped; });
 }
 
-result<void> arena::copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
+result<void> arena::begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
   EBB_ASSERT(is_mapped(offset, bytes.size()));
-  return do_copy_in(offset, bytes);
+  copies_under_way_ = true;
+  return do_begin_copy_in(offset, bytes);
 }
 
-result<void> arena::copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
+result<void> arena::begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
   EBB_ASSERT(is_mapped(from, size));
   EBB_ASSERT(is_mapped(to, size));
   EBB_ASSERT(from + size <= to || to + size <= from);
-  return do_copy_within(from, to, size);
+  copies_under_way_ = true;
+  return do_begin_copy_within(from, to, size);
+}
+
+result<void> arena::finish_copies() {
+  copies_under_way_ = false;
+  return do_finish_copies();
+}
+
+result<void> arena::copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
+  const auto begun = begin_copy_in(offset, bytes);
+  const auto finished = finish_copies();
+  return begun ? finished : begun;
+}
+
+result<void> arena::copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
+  const auto begun = begin_copy_within(from, to, size);
+  const auto finished = finish_copies();
+  return begun ? finished : begun;
 }
 
 }  // namespace ebb::kernels

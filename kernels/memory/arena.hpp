@@ -44,8 +44,16 @@ class arena {
   // Gives the memory of an unmapped segment back to the system, at once.
   void release(segment_index segment) noexcept;
 
-  // Copies from host memory into the arena, and within it; both have ended when the call returns. Every segment that is touched must
-  // be mapped, and the two ranges of copy_within must not overlap (both assert). Errors: card_lost.
+  // Copies from host memory into the arena, and within it. Copies may still be on their way when these return: they take effect in the
+  // order in which they were begun, and what they read must stay, and stay mapped, until finish_copies(). Every segment that is touched
+  // must be mapped, and the two ranges of one copy within must not overlap (both assert). Errors: card_lost; this one has not begun.
+  result<void> begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes);
+  result<void> begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size);
+
+  // Waits for every copy that was begun. Errors: card_lost; what they were to write is then undefined.
+  result<void> finish_copies();
+
+  // One copy, which has ended when the call returns. Errors: card_lost.
   result<void> copy_in(std::uint64_t offset, std::span<const std::byte> bytes);
   result<void> copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size);
 
@@ -67,8 +75,9 @@ class arena {
   virtual result<void> do_unmap(segment_index segment) = 0;
   virtual result<void> do_remap(segment_index segment) = 0;
   virtual void do_release(segment_index segment) noexcept = 0;
-  virtual result<void> do_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
-  virtual result<void> do_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) = 0;
+  virtual result<void> do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
+  virtual result<void> do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) = 0;
+  virtual result<void> do_finish_copies() { return {}; }  // of a device whose copies have ended when they have begun
 
   void enter(segment_index segment, segment_state next) noexcept;
 
@@ -77,6 +86,7 @@ class arena {
   segment_index mapped_count_ = 0;
   std::uint64_t mapped_bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
+  bool copies_under_way_ = false;
 };
 
 }  // namespace ebb::kernels

@@ -54,6 +54,8 @@ std::string cuda_arena::describe(segment_index segment) const {
   return "cuda:" + std::to_string(device_->number()) + ": segment " + std::to_string(segment) + " of " + std::to_string(taken_bytes(segment) >> 20) + " MiB";
 }
 
+std::string cuda_arena::describe(const char* what) const { return "cuda:" + std::to_string(device_->number()) + ": " + what; }
+
 result<std::uint64_t> cuda_arena::free_bytes() const {
   const auto now = device_->memory();
   if (!now) return fail(now.error());
@@ -93,28 +95,28 @@ result<void> cuda_arena::do_remap(segment_index segment) {
 // It only fails on a wrong handle, or on a device that is lost and has given all its memory back.
 void cuda_arena::do_release(segment_index segment) noexcept { static_cast<void>(api().cuMemRelease(handles_[segment])); }
 
-// Waits for what was begun on the stream.
-result<void> cuda_arena::settle(CUresult begun, const std::string& what) const {
-  const std::string text = "cuda:" + std::to_string(device_->number()) + ": " + what;
-  if (auto started = api().check(begun, text); !started) return started;
-  return api().check(api().cuStreamSynchronize(stream_), text);
-}
-
-result<void> cuda_arena::do_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
+result<void> cuda_arena::do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   if (auto current = device_->make_current(); !current) return current;
-  return settle(api().cuMemcpyHtoDAsync(base_ + offset, bytes.data(), bytes.size(), stream_), "copying an expert in");
+  return api().check(api().cuMemcpyHtoDAsync(base_ + offset, bytes.data(), bytes.size(), stream_), describe("copying an expert in"));
 }
 
-result<void> cuda_arena::do_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
+result<void> cuda_arena::do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
   if (auto current = device_->make_current(); !current) return current;
-  return settle(api().cuMemcpyDtoDAsync(base_ + to, base_ + from, size, stream_), "copying within the cache");
+  return api().check(api().cuMemcpyDtoDAsync(base_ + to, base_ + from, size, stream_), describe("copying within the cache"));
+}
+
+// The stream keeps them in order.
+result<void> cuda_arena::do_finish_copies() {
+  if (auto current = device_->make_current(); !current) return current;
+  return api().check(api().cuStreamSynchronize(stream_), describe("waiting for copies"));
 }
 
 result<void> cuda_arena::copy_out(std::uint64_t offset, std::span<std::byte> bytes) const {
   EBB_ASSERT(is_mapped(offset, bytes.size()));
   if (auto current = device_->make_current(); !current) return current;
-  return settle(api().cuMemcpyDtoHAsync(bytes.data(), base_ + offset, bytes.size(), stream_), "copying out");
+  const auto begun = api().check(api().cuMemcpyDtoHAsync(bytes.data(), base_ + offset, bytes.size(), stream_), describe("copying out"));
+  return begun ? api().check(api().cuStreamSynchronize(stream_), describe("copying out")) : begun;
 }
 
 }  // namespace ebb::kernels

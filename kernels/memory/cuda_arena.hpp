@@ -31,15 +31,16 @@ class cuda_arena final : public arena {
   result<void> do_unmap(segment_index segment) override;
   result<void> do_remap(segment_index segment) override;
   void do_release(segment_index segment) noexcept override;
-  result<void> do_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override;
-  result<void> do_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override;
+  result<void> do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override;
+  result<void> do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override;
+  result<void> do_finish_copies() override;
 
   const cuda::driver& api() const noexcept { return device_->api(); }
   std::string describe(segment_index segment) const;
+  std::string describe(const char* what) const;
   std::uint64_t taken_bytes(segment_index segment) const noexcept;  // of a segment, in whole pieces
   CUdeviceptr address_of(segment_index segment) const noexcept { return base_ + layout().begin_of(segment); }
   result<void> place(segment_index segment);
-  result<void> settle(CUresult begun, const std::string& what) const;
 
   std::shared_ptr<const cuda::device> device_;
   CUmemAllocationProp kind_;

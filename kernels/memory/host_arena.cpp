@@ -116,12 +116,12 @@ void host_arena::do_release(segment_index segment) noexcept {
   EBB_ASSERT(!failed);  // it only fails on a wrong range, or on pages that we had locked
 }
 
-result<void> host_arena::do_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
+result<void> host_arena::do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (!bytes.empty()) std::memcpy(base_ + offset, bytes.data(), bytes.size());
   return {};
 }
 
-result<void> host_arena::do_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
+result<void> host_arena::do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
   std::memcpy(base_ + to, base_ + from, size);
   return {};
 }

@@ -36,8 +36,8 @@ class host_arena final : public arena {
   result<void> do_unmap(segment_index segment) override;
   result<void> do_remap(segment_index segment) override;
   void do_release(segment_index segment) noexcept override;
-  result<void> do_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override;
-  result<void> do_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override;
+  result<void> do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override;
+  result<void> do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override;
 
   std::byte* address_of(segment_index segment) const noexcept { return base_ + layout().begin_of(segment); }
   result<void> check_room(segment_index segment) const;

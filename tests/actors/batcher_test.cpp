@@ -126,6 +126,27 @@ TEST_CASE("a prompt is read in chunks, and only its last row is sampled") {
   CHECK(rows_of(sessions.next_window(0)) == std::vector<row>{{0, 2 * chunk + 3, 5}});
 }
 
+TEST_CASE("while no session decodes a prompt has the larger chunk, which prompts that are read together share, and while one does the smaller") {
+  batcher sessions(4, {.alone = 512, .shared = 128});
+  const auto rows_of_place = [&](std::uint32_t place) {
+    const auto rows = rows_of(sessions.next_window(0));
+    return std::count_if(rows.begin(), rows.end(), [&](const row& each) { return each.place == place; });
+  };
+  join(sessions, 1, 2000);
+  CHECK(rows_of_place(0) == 512);
+  join(sessions, 2, 2000);
+  CHECK(rows_of_place(0) == 256);
+  CHECK(rows_of_place(1) == 256);
+  join(sessions, 3, 1);
+  CHECK(rows_of_place(0) == 170);
+  run(sessions, 7);  // the third has its first token and decodes from now on
+  CHECK(rows_of_place(2) == 1);
+  CHECK(rows_of_place(0) == 128);
+  CHECK(rows_of_place(1) == 128);
+  sessions.hold({3});
+  CHECK(rows_of_place(0) == 256);
+}
+
 TEST_CASE("a session that decodes has a row in every window, in front of the prompts that are read meanwhile") {
   batcher sessions(3);
   join(sessions, 1, 2);

@@ -12,6 +12,9 @@ void open_slots(card_memory& memory, kernels::segment_index segments) {
   memory.set_slots_usable(memory.slots().slots_in(memory.arena().mapped_bytes()));
 }
 
+result<void> move_one(card_memory& memory, const cache_move& step) { return memory.move(std::span(&step, 1)); }
+result<void> swap_one(card_memory& memory, const cache_swap& step) { return memory.swap(std::span(&step, 1)); }
+
 TEST_CASE("at first nothing is mapped and every expert is read from the store") {
   const card_memory memory = test::memory_on_host();
   CHECK(memory.arena().mapped_bytes() == 0);
@@ -36,7 +39,7 @@ TEST_CASE("an expert that is filled, moved and evicted is the same bytes whereve
   const std::uint64_t filled = memory.version();
   CHECK(filled > before);
 
-  REQUIRE(memory.move({expert, slot_id{2}, slot_id{0}}));
+  REQUIRE(move_one(memory, {expert, slot_id{2}, slot_id{0}}));
   CHECK(memory.table().at(expert).matrix[0] == memory.arena().base());
   CHECK(test::reads_the_model(memory));
   CHECK(memory.consistent());
@@ -54,7 +57,7 @@ TEST_CASE("a swap puts one expert where another was") {
   card_memory memory = test::memory_on_host();
   open_slots(memory, 1);
   REQUIRE(memory.fill({{2, 0}, slot_id{1}}));
-  REQUIRE(memory.swap({{3, 31}, {2, 0}, slot_id{1}}));
+  REQUIRE(swap_one(memory, {{3, 31}, {2, 0}, slot_id{1}}));
   CHECK(test::residents_of(memory) == std::set<expert_id>{{3, 31}});
   CHECK(memory.consistent());
   CHECK(test::reads_the_model(memory));
@@ -75,7 +78,7 @@ TEST_CASE("a copy that fails leaves the expert where it was read from") {
     CHECK(filled.error().code == errc::card_lost);
   }
   fragile.arena->fail_at(operation::copy_within, 0);
-  CHECK_FALSE(memory.move({{2, 5}, slot_id{3}, slot_id{0}}));
+  CHECK_FALSE(move_one(memory, {{2, 5}, slot_id{3}, slot_id{0}}));
   CHECK(memory.version() == version);
   CHECK(memory.table().checksum() == table);
   CHECK(memory.consistent());
@@ -88,9 +91,78 @@ TEST_CASE("a swap whose copy fails leaves the slot empty and both experts in the
   open_slots(memory, 1);
   REQUIRE(memory.fill({{2, 5}, slot_id{0}}));
   fragile.arena->fail_at(operation::copy_in, 1);  // its slot is half overwritten by then
-  CHECK_FALSE(memory.swap({{2, 6}, {2, 5}, slot_id{0}}));
+  CHECK_FALSE(swap_one(memory, {{2, 6}, {2, 5}, slot_id{0}}));
   CHECK(test::residents_of(memory).empty());
   CHECK_FALSE(memory.cache().occupant(slot_id{0}));
+  CHECK(memory.consistent());
+  CHECK(test::reads_the_model(memory));
+}
+
+TEST_CASE("several fills are copied together and awaited once") {
+  test::fragile_memory fragile;
+  card_memory& memory = fragile.memory;
+  open_slots(memory, 2);
+  const std::array<cache_fill, 3> fills{{{{2, 5}, slot_id{0}}, {{2, 6}, slot_id{3}}, {{3, 1}, slot_id{1}}}};
+  REQUIRE(memory.fill(fills));
+  CHECK(fragile.arena->count(operation::finish_copies) == 1);
+  CHECK(test::residents_of(memory) == std::set<expert_id>{{2, 5}, {2, 6}, {3, 1}});
+  CHECK(memory.consistent());
+  CHECK(test::reads_the_model(memory));
+}
+
+TEST_CASE("of several fills those before the one that cannot be copied are kept, and its slot and those after it stay empty") {
+  const auto failing = GENERATE(range(0u, 3u));
+  const auto matrix = GENERATE(range(0u, 3u));
+  CAPTURE(failing, matrix);
+  test::fragile_memory fragile;
+  card_memory& memory = fragile.memory;
+  open_slots(memory, 2);
+  const std::array<cache_fill, 3> fills{{{{2, 5}, slot_id{0}}, {{2, 6}, slot_id{3}}, {{3, 1}, slot_id{1}}}};
+  fragile.arena->fail_at(operation::copy_in, failing * 3 + matrix);
+  const auto filled = memory.fill(fills);
+  REQUIRE_FALSE(filled);
+  CHECK_THAT(filled.error().text, Catch::Contains("refused to copy in"));
+  CHECK(memory.cache().resident_count() == failing);
+  for (std::size_t i = 0; i < fills.size(); ++i) CHECK(memory.cache().slot_of(fills[i].expert).has_value() == (i < failing));
+  CHECK(memory.consistent());
+  CHECK(test::reads_the_model(memory));
+  fragile.arena->fail_no_more();
+  CHECK(memory.fill(std::span(fills).subspan(failing)));
+  CHECK(test::reads_the_model(memory));
+}
+
+TEST_CASE("copies that cannot be awaited leave every slot of their batch empty, and every expert to be moved where it is") {
+  test::fragile_memory fragile;
+  card_memory& memory = fragile.memory;
+  open_slots(memory, 2);
+  REQUIRE(memory.fill({{2, 9}, slot_id{4}}));
+  const std::uint64_t version = memory.version();
+  const std::array<cache_fill, 2> fills{{{{2, 5}, slot_id{0}}, {{2, 6}, slot_id{3}}}};
+  fragile.arena->fail_at(operation::finish_copies, 0);
+  const auto filled = memory.fill(fills);
+  REQUIRE_FALSE(filled);
+  CHECK_THAT(filled.error().text, Catch::Contains("refused to finish its copies"));
+  const std::array<cache_move, 1> moves{{{{2, 9}, slot_id{4}, slot_id{1}}}};
+  fragile.arena->fail_at(operation::finish_copies, 0);
+  CHECK_FALSE(memory.move(moves));
+  CHECK(test::residents_of(memory) == std::set<expert_id>{{2, 9}});
+  CHECK(memory.version() == version);
+  CHECK(memory.consistent());
+  CHECK(test::reads_the_model(memory));
+}
+
+TEST_CASE("of several moves only those that cannot be copied stay where they were") {
+  test::fragile_memory fragile;
+  card_memory& memory = fragile.memory;
+  open_slots(memory, 3);
+  const std::array<cache_fill, 3> fills{{{{2, 5}, slot_id{4}}, {{2, 6}, slot_id{5}}, {{3, 1}, slot_id{6}}}};
+  REQUIRE(memory.fill(fills));
+  const std::array<cache_move, 3> moves{{{{2, 5}, slot_id{4}, slot_id{0}}, {{2, 6}, slot_id{5}, slot_id{1}}, {{3, 1}, slot_id{6}, slot_id{2}}}};
+  fragile.arena->fail_at(operation::copy_within, 1);
+  CHECK_FALSE(memory.move(moves));
+  CHECK(memory.cache().slot_of({2, 5}) == slot_id{0});
+  CHECK(memory.cache().slot_of({2, 6}) == slot_id{5});
+  CHECK(memory.cache().slot_of({3, 1}) == slot_id{2});
   CHECK(memory.consistent());
   CHECK(test::reads_the_model(memory));
 }

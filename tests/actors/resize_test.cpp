@@ -19,8 +19,10 @@ void finish(resize& what) {
   }
 }
 
-result<void> resize_to(card_memory& memory, kernels::segment_index segments) {
-  resize what(memory, test::border(segments));
+constexpr std::uint64_t one_at_a_time = 0;  // the copies of a unit of work
+
+result<void> resize_to(card_memory& memory, kernels::segment_index segments, std::uint64_t batch_bytes = one_at_a_time) {
+  resize what(memory, test::border(segments), batch_bytes);
   finish(what);
   return what.outcome();
 }
@@ -61,7 +63,7 @@ void check_sound(const card_memory& memory) {
   CHECK(memory.cache().slots_usable() == memory.slots().slots_in(memory.arena().mapped_bytes()));
 }
 
-void random_resizes(card_memory& memory, unsigned seed, int n_resizes) {
+void random_resizes(card_memory& memory, unsigned seed, int n_resizes, std::uint64_t batch_bytes = one_at_a_time) {
   std::mt19937 random(seed);
   const kernels::segment_index count = all_segments();
   for (int number = 0; number < n_resizes; ++number) {
@@ -73,7 +75,7 @@ void random_resizes(card_memory& memory, unsigned seed, int n_resizes) {
     const std::set<expert_id> before = test::residents_of(memory);
     const std::set<expert_id> kept = hottest_of(memory, before, slots);
 
-    resize what(memory, keep_bytes);
+    resize what(memory, keep_bytes, batch_bytes);
     REQUIRE(what.shrinks() == (segments < memory.arena().mapped_count()));
     while (!one_unit(what)) {
       REQUIRE(memory.consistent());
@@ -105,6 +107,10 @@ TEST_CASE("resizes to random borders leave the memory consistent after every ste
   SECTION("on a device that spoils what is not mapped") {
     test::fragile_memory fragile;
     random_resizes(fragile.memory, seed, 40);
+  }
+  SECTION("on such a device, with several copies at a time") {
+    test::fragile_memory fragile;
+    random_resizes(fragile.memory, seed, 40, 5 * fragile.memory.slots().slot_bytes());
   }
 }
 
@@ -234,12 +240,13 @@ TEST_CASE("a segment that stays mapped when a refused growth is rolled back is u
 
 TEST_CASE("a growth whose copies fail keeps its memory, leaves slots empty and says so; the next one fills them") {
   const auto at = GENERATE(0u, 1u, 2u, 3u, 17u, 29u);  // three copies an expert
-  CAPTURE(at);
+  const auto batch_bytes = GENERATE(one_at_a_time, limits::copy_batch_bytes);
+  CAPTURE(at, batch_bytes);
   test::fragile_memory fragile;
   warm_up(fragile.memory, 4);
   const std::uint32_t residents = fragile.memory.cache().resident_count();
   fragile.arena->fail_at(operation::copy_in, at);
-  const auto outcome = resize_to(fragile.memory, 10);
+  const auto outcome = resize_to(fragile.memory, 10, batch_bytes);
   REQUIRE_FALSE(outcome);
   CHECK_THAT(outcome.error().text, Catch::Contains("refused to copy in"));
   CHECK(fragile.memory.arena().mapped_count() == 10);
@@ -283,9 +290,43 @@ TEST_CASE("an expert that cannot be moved out of a segment that leaves is copied
   check_sound(fragile.memory);
 }
 
+TEST_CASE("moves and fills of a resize are awaited once a batch") {
+  test::fragile_memory fragile;
+  const std::uint64_t batch_bytes = 7 * fragile.memory.slots().slot_bytes();
+  const auto batches = [](std::size_t steps) { return (steps + 6) / 7; };
+  std::size_t awaited = 0;
+  const auto newly_awaited = [&] { return fragile.arena->count(operation::finish_copies) - std::exchange(awaited, fragile.arena->count(operation::finish_copies)); };
+  CHECK(resize_to(fragile.memory, 12, batch_bytes));
+  CHECK(newly_awaited() == batches(fragile.memory.cache().slots_usable()));
+  // The hottest lie in the last slots, so that all of them have to move.
+  const std::uint32_t keep = fragile.memory.slots().slots_in(test::border(5));
+  for (std::uint32_t slot = fragile.memory.cache().slots_usable() - keep; slot < fragile.memory.cache().slots_usable(); ++slot) {
+    fragile.memory.note(*fragile.memory.cache().occupant({slot}), 1000);
+  }
+  CHECK(resize_to(fragile.memory, 5, batch_bytes));
+  CHECK(fragile.arena->count(operation::copy_within) == keep);
+  CHECK(newly_awaited() == batches(keep));
+  check_sound(fragile.memory);
+}
+
+TEST_CASE("experts whose moves cannot be awaited are copied from the store, and the shrink goes on") {
+  test::fragile_memory fragile;
+  warm_up(fragile.memory, 12);
+  for (std::uint32_t slot = fragile.memory.cache().slots_usable() - 4; slot < fragile.memory.cache().slots_usable(); ++slot) {
+    fragile.memory.note(*fragile.memory.cache().occupant({slot}), 1000);
+  }
+  const auto kept = hottest_of(fragile.memory, test::residents_of(fragile.memory), fragile.memory.slots().slots_in(test::border(5)));
+  fragile.arena->fail_at(operation::finish_copies, 0);
+  CHECK(resize_to(fragile.memory, 5, limits::copy_batch_bytes));
+  CHECK(fragile.memory.arena().mapped_count() == 5);
+  CHECK(test::residents_of(fragile.memory) == kept);
+  check_sound(fragile.memory);
+}
+
 TEST_CASE("random failures of every kind never leave tables, slots and memory apart") {
   const auto seed = GENERATE(range(0u, 8u));
-  CAPTURE(seed);
+  const auto batch = GENERATE(0u, 4u, 100u);
+  CAPTURE(seed, batch);
   std::mt19937 random(seed);
   test::fragile_memory fragile;
   int failures = 0;
@@ -293,10 +334,10 @@ TEST_CASE("random failures of every kind never leave tables, slots and memory ap
     CAPTURE(number);
     test::use_some(fragile.memory, random);
     fragile.arena->fail_no_more();
-    for (const operation kind : {operation::map, operation::unmap, operation::remap, operation::copy_in, operation::copy_within}) {
+    for (const operation kind : {operation::map, operation::unmap, operation::remap, operation::copy_in, operation::copy_within, operation::finish_copies}) {
       if (random() % 3 == 0) fragile.arena->fail_at(kind, random() % 8, random() % 2);
     }
-    resize what(fragile.memory, test::border(static_cast<kernels::segment_index>(random() % (all_segments() + 1))));
+    resize what(fragile.memory, test::border(static_cast<kernels::segment_index>(random() % (all_segments() + 1))), batch * fragile.memory.slots().slot_bytes());
     while (!one_unit(what)) REQUIRE(fragile.memory.consistent());
     failures += !what.outcome();
     check_sound(fragile.memory);
@@ -319,7 +360,7 @@ struct ticking_clock {
 TEST_CASE("a step ends at the time that was given") {
   test::fragile_memory fragile;
   ticking_clock clock;
-  resize what(fragile.memory, test::border(all_segments()));
+  resize what(fragile.memory, test::border(all_segments()), one_at_a_time);
   const auto work_done = [&] { return fragile.arena->count(operation::map) + fragile.arena->count(operation::copy_in) / 3; };
   std::size_t steps = 0;
   for (bool done = false; !done; ++steps) {

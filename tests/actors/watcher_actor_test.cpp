@@ -13,7 +13,9 @@ constexpr std::uint32_t mark_mib = 1000;
 
 class watched {
  public:
-  explicit watched(std::vector<std::uint32_t> first_layers = {0}, std::uint32_t min_free_mib = mark_mib, std::vector<std::optional<double>> ceilings_mib = {})
+  // All cards lie in one memory, but where `memories` says otherwise.
+  explicit watched(std::vector<std::uint32_t> first_layers = {0}, std::uint32_t min_free_mib = mark_mib, std::vector<std::optional<double>> ceilings_mib = {},
+                   std::vector<std::uint32_t> memories = {})
       : actors({.first_layers = std::move(first_layers)}) {
     watcher_options options{.now = actors.clock(),
                             .free_bytes = [this](card_id) -> result<std::uint64_t> {
@@ -23,7 +25,7 @@ class watched {
                             },
                             .min_free_mib = min_free_mib,
                             .ceilings_mib = std::move(ceilings_mib),
-                            .shared = true,
+                            .memories = memories.empty() ? std::vector<std::uint32_t>(actors.cards.size(), 0) : std::move(memories),
                             .tell = [this](bus::event_body what) { actors.events.push_back(std::move(what)); }};
     watcher = actors.system().spawn(watcher_behavior, actors.cards, actors.ledger, std::move(options));
     actors.run();
@@ -102,6 +104,18 @@ TEST_CASE("cards in the same memory give together what is missing, not each of t
   const double left = here.card(0).expert_cache_mib + here.card(1).expert_cache_mib;
   CHECK(left <= full - 6);
   CHECK(left > full - 7);
+}
+
+TEST_CASE("cards in memories of their own give each what is missing there") {
+  watched here({0, 3}, mark_mib, {}, {4, 7});
+  const double full = here.card(0).expert_cache_mib;
+  here.free_mib = mark_mib - 6;
+  here.pass(2 * limits::watch_interval);
+  here.free_mib = mark_mib;
+  for (const std::size_t number : {0u, 1u}) {
+    CHECK(here.card(number).expert_cache_mib <= full - 6);
+    CHECK(here.card(number).expert_cache_mib > full - 7);
+  }
 }
 
 TEST_CASE("without a mark of its own the reserve in force is the mark, and without a figure nothing is decided") {

@@ -89,6 +89,22 @@ TEST_CASE("copies within the arena move what lies across the border of two segme
   CHECK(holds(*arena, 100 * 64, bytes));
 }
 
+TEST_CASE("copies that are begun together take effect in the order of their beginning, and are there when they are awaited", "[gpu]") {
+  const auto on = gpu();
+  auto arena = make_arena(on, 2 * mib, 8 * mib);
+  for (segment_index segment = 0; segment < 4; ++segment) REQUIRE(arena->map(segment));
+  const auto first = noise(1 * mib, 1), second = noise(1 * mib, 2);
+  REQUIRE(arena->begin_copy_in(0, first));
+  REQUIRE(arena->begin_copy_within(0, 3 * mib, 1 * mib));      // reads what was just written
+  REQUIRE(arena->begin_copy_in(0, second));                    // writes where that was read
+  REQUIRE(arena->begin_copy_within(3 * mib, 5 * mib, 1 * mib));
+  REQUIRE(arena->finish_copies());
+  CHECK(holds(*arena, 0, second));
+  CHECK(holds(*arena, 3 * mib, first));
+  CHECK(holds(*arena, 5 * mib, first));
+  REQUIRE(arena->finish_copies());  // of nothing
+}
+
 TEST_CASE("a cache that is no whole number of segments ends with a smaller one, in whole pieces of the device", "[gpu][figures]") {
   const auto on = gpu();
   auto arena = make_arena(on, 4 * mib, 5 * mib + 64);

@@ -279,8 +279,8 @@ class refusing_arena final : public arena {
   result<void> do_unmap(segment_index) override { return answer(); }
   result<void> do_remap(segment_index) override { return answer(); }
   void do_release(segment_index) noexcept override {}
-  result<void> do_copy_in(std::uint64_t, std::span<const std::byte>) override { return answer(); }
-  result<void> do_copy_within(std::uint64_t, std::uint64_t, std::uint64_t) override { return answer(); }
+  result<void> do_begin_copy_in(std::uint64_t, std::span<const std::byte>) override { return answer(); }
+  result<void> do_begin_copy_within(std::uint64_t, std::uint64_t, std::uint64_t) override { return answer(); }
 };
 
 TEST_CASE("a step that the device refuses changes no state and no figure") {

@@ -107,13 +107,13 @@ TEST_CASE("the logits of some rows are those that the same rows have when all ar
   CHECK(logits_of({}).empty());
 }
 
-TEST_CASE("a GPU is told the table's version, and that the stage is resident only when every expert is in a slot") {
+TEST_CASE("a GPU is told the table's version, and that the stage is resident only where the fast path is asked for") {
   stage_on_gpu on(2, 3);
   const std::uint32_t n_experts = demo_model()->dims().n_experts;
   std::vector<float> x(demo_model()->dims().d_model);
   const window_row row{0, 0};
-  const auto told = [&] {
-    REQUIRE(on.stage->run({&row, 1}, {}, on.table, x.data()));
+  const auto told = [&](bool fast_path = false) {
+    REQUIRE(on.stage->run({&row, 1}, {}, on.table, x.data(), fast_path));
     return *on.gpu->state.last;
   };
   for (std::uint32_t index = 0; index + 1 < n_experts; ++index) on.fill({2, index});
@@ -121,7 +121,8 @@ TEST_CASE("a GPU is told the table's version, and that the stage is resident onl
   CHECK_FALSE(before.resident);
   on.fill({2, n_experts - 1});
   const auto full = told();
-  CHECK(full.resident);
+  CHECK_FALSE(full.resident);  // though every expert is in a slot
+  CHECK(told(true).resident);
   CHECK(full.experts_version > before.experts_version);
   CHECK(told().experts_version == full.experts_version);
   on.table.restore({2, 0});

@@ -268,10 +268,6 @@ TEST_CASE("an engine does not start without a model that can be read") {
 
 TEST_CASE("an engine does not start with settings that do not fit the model or this build, and names them") {
   engine_options options = demo_on(1);
-  options.from.cards[0] = {card_kind::cuda, 1};
-  check_start_fails(options, errc::refused, "\"cuda:1\"");
-
-  options = demo_on(1);
   options.from.context = 2049;
   check_start_fails(options, errc::bad_value, "`context`: 2049 is more than the 2048");
 

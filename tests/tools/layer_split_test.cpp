@@ -76,3 +76,20 @@ TEST_CASE("first layers that do not fit the cards and the model are refused with
   refused({0});        // fewer than cards
   refused({0, 2, 4});  // more than cards
 }
+
+TEST_CASE("with shares the layers follow them, and every card has at least one") {
+  const auto by = [](std::uint32_t n_layers, const std::vector<double>& shares) {
+    const auto all = split_layers(n_layers, shares.size(), {}, shares);
+    REQUIRE(all);
+    return *all;
+  };
+  CHECK(by(48, {1, 1}) == ranges{{0, 24}, {24, 48}});
+  CHECK(by(48, {24, 8}) == ranges{{0, 36}, {36, 48}});
+  CHECK(by(48, {1, 2, 1}) == ranges{{0, 12}, {12, 36}, {36, 48}});
+  CHECK(by(6, {1000, 1, 1}) == ranges{{0, 4}, {4, 5}, {5, 6}});
+  CHECK(by(6, {1, 1, 1000}) == ranges{{0, 1}, {1, 2}, {2, 6}});
+  CHECK(by(3, {1, 1000, 1}) == ranges{{0, 1}, {1, 2}, {2, 3}});
+  const auto named = split_layers(6, 2, first_layers{0, 5}, std::vector<double>{1, 1});  // what is said by name stands
+  REQUIRE(named);
+  CHECK(*named == ranges{{0, 5}, {5, 6}});
+}

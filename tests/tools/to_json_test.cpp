@@ -39,7 +39,8 @@ TEST_CASE("a card has the keys of the bus and its values, numbers as numbers") {
         R"("vram_free_mib":6.625,"prompt_chunk":64,"short_mib":0.25,"took_ms":3.5})");
 
   const bus::card_info info{.report = a_card(), .kind = "host", .layer_begin = 3, .layer_end = 6, .resident = true, .fast_path = false,
-                            .hits = 5, .misses = 7, .rss_mib = 4.5};
+                            .hits = 5, .misses = 7, .rss_mib = 4.5, .gpu = 2, .gpu_name = "Some GPU", .pci_address = "0000:17:00.0",
+                            .uuid = "GPU-0011", .held_mib = 512.5};
   const json whole = to_json(info);
   CHECK(keys_of(whole) == bus_keys(info));
   CHECK(whole["device"] == 1);
@@ -51,6 +52,12 @@ TEST_CASE("a card has the keys of the bus and its values, numbers as numbers") {
   CHECK(whole["hits"] == 5);
   CHECK(whole["misses"] == 7);
   CHECK(whole["rss_mib"] == 4.5);
+  CHECK(whole["gpu"] == 2);
+  CHECK(whole["gpu_name"] == "Some GPU");
+  CHECK(whole["pci_address"] == "0000:17:00.0");
+  CHECK(whole["uuid"] == "GPU-0011");
+  CHECK(whole["held_mib"] == 512.5);
+  for (const char* key : {"gpu", "gpu_name", "pci_address", "uuid", "held_mib"}) CHECK_FALSE(to_json(bus::card_info{}).contains(key));
 }
 
 TEST_CASE("a status has the keys of the bus and its values") {

@@ -69,6 +69,10 @@ void print_status(const bus::status_report& now, const bus::cards_report& cards)
     const double picks = static_cast<double>(card.hits + card.misses);
     std::printf("  %s layers %u-%u  hit rate %.1f %%%s\n", on_one_line(card.kind).c_str(), card.layer_begin, card.layer_end - 1,
                 picks > 0 ? 100 * static_cast<double>(card.hits) / picks : 0, card.fast_path ? "  fast path" : "");
+    if (card.gpu) {
+      std::printf("  GPU %u: %s, %s, %s; holds %.1f MiB\n", *card.gpu, on_one_line(card.gpu_name).c_str(), on_one_line(card.pci_address).c_str(),
+                  on_one_line(card.uuid).c_str(), card.held_mib.value_or(0));
+    }
   }
 }
 

@@ -1,7 +1,8 @@
 // tests/actors/support/failing_arena.hpp: an arena in plain memory that refuses the operations a test chooses, by itself or on a
 // device that it shares with others.
 //
-// What is not mapped holds rubbish, so that a read or a copy that comes too early or too late shows.
+// What is not mapped holds rubbish, and copies do nothing until they are awaited, so that a read or a copy that comes too early or
+// too late shows.
 #pragma once
 #include "kernels/memory/arena.hpp"
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace ebb::actors::test {
 
-enum class operation : std::uint8_t { map, unmap, remap, copy_in, copy_within, read_free };
+enum class operation : std::uint8_t { map, unmap, remap, copy_in, copy_within, finish_copies, read_free };
 
 class failing_arena;
 
@@ -23,7 +24,7 @@ struct shared_device {
   std::uint64_t size_bytes = 0;
   std::uint64_t others_bytes = 0;                      // taken by other programs
   std::function<bool(operation)> refuses;              // asked at each operation; empty: never
-  const failing_arena* cache = nullptr;                // while there is one
+  std::vector<const failing_arena*> caches;            // on it now
 
   std::uint64_t free_bytes() const;
 };
@@ -32,10 +33,10 @@ class failing_arena final : public kernels::arena {
  public:
   explicit failing_arena(kernels::segment_layout layout, shared_device* device = nullptr)
       : arena(layout), device_(device), bytes_(layout.full_bytes, rubbish) {
-    if (device_) device_->cache = this;
+    if (device_) device_->caches.push_back(this);
   }
   ~failing_arena() override {
-    if (device_) device_->cache = nullptr;
+    if (device_) std::erase(device_->caches, this);
   }
 
   // From now on the operation number `at` of this kind, counted from 0, fails; and those after it too if `ever_after`.
@@ -101,26 +102,43 @@ class failing_arena final : public kernels::arena {
     ++releases_;
     kept_.erase(segment);
   }
-  result<void> do_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override {
+  result<void> do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override {
     if (auto allowed = attempt(operation::copy_in, "copy in"); !allowed) return allowed;
-    std::copy(bytes.begin(), bytes.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(offset));
+    under_way_.push_back({bytes.data(), bytes_.data() + offset, bytes.size()});
     return {};
   }
-  result<void> do_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override {
+  result<void> do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override {
     if (auto allowed = attempt(operation::copy_within, "copy within"); !allowed) return allowed;
-    std::memcpy(bytes_.data() + to, bytes_.data() + from, size);
+    under_way_.push_back({bytes_.data() + from, bytes_.data() + to, size});
     return {};
   }
+  result<void> do_finish_copies() override {
+    const std::vector<copy> begun = std::exchange(under_way_, {});
+    if (auto allowed = attempt(operation::finish_copies, "finish its copies"); !allowed) {
+      for (const copy& each : begun) std::fill_n(each.to, each.size, rubbish);
+      return allowed;
+    }
+    for (const copy& each : begun) std::memcpy(each.to, each.from, each.size);
+    return {};
+  }
+
+  struct copy {
+    const std::byte* from;
+    std::byte* to;
+    std::size_t size;
+  };
 
   shared_device* device_;
   mutable std::vector<std::byte> bytes_;  // base() is const and its bytes are not, as in every arena
   std::map<kernels::segment_index, std::vector<std::byte>> kept_;
-  std::array<history, 6> histories_;
+  std::vector<copy> under_way_;
+  std::array<history, 7> histories_;
   std::size_t releases_ = 0;
 };
 
 inline std::uint64_t shared_device::free_bytes() const {
-  const std::uint64_t used = others_bytes + (cache ? cache->held_bytes() : 0);
+  std::uint64_t used = others_bytes;
+  for (const failing_arena* cache : caches) used += cache->held_bytes();
   return size_bytes - std::min(size_bytes, used);
 }
 

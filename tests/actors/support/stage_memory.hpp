@@ -18,7 +18,7 @@ inline kernels::segment_layout stage_layout() {
 }
 
 inline card_memory memory_on(std::unique_ptr<kernels::arena> arena) {
-  return card_memory(demo().weights, std::move(arena), {first_layer, last_layer, n_stage_experts()});
+  return card_memory(model::expert_store::mapped(demo().weights), std::move(arena), {first_layer, last_layer, demo().weights->dims().n_experts, n_stage_experts()});
 }
 
 inline card_memory memory_on_host() {

@@ -1,0 +1,139 @@
+#include "tools/gpu_choice.hpp"
+#include "config/limits.hpp"
+#include <catch2/catch.hpp>
+#include <deque>
+
+using namespace ebb;
+using namespace ebb::tools;
+
+namespace {
+
+constexpr std::uint64_t mib = 1u << 20;
+const card_choice host{};
+card_choice cuda(std::uint32_t gpu) { return {card_kind::cuda, gpu}; }
+
+// A driver whose GPUs have free what the test writes: one reading after the other, the last for ever.
+class listing_driver final : public kernels::gpu_driver {
+ public:
+  using reading = std::vector<std::optional<std::uint64_t>>;  // [GPUs], in MiB
+  explicit listing_driver(std::deque<reading> readings) : readings_(std::move(readings)) {}
+
+  result<std::vector<kernels::gpu_description>> list() const override {
+    const reading now = readings_.front();
+    if (readings_.size() > 1) readings_.pop_front();
+    std::vector<kernels::gpu_description> gpus;
+    for (std::uint32_t number = 0; number < now.size(); ++number) {
+      gpus.push_back({.number = number, .name = "Some GPU", .pci_address = {}, .uuid = {}, .total_bytes = 80'000 * mib, .free_bytes = {}});
+      if (now[number]) gpus.back().free_bytes = *now[number] * mib;
+    }
+    return gpus;
+  }
+  result<std::shared_ptr<kernels::gpu>> open(std::uint32_t) const override { return fail(errc::internal, "a context was taken"); }
+
+ private:
+  mutable std::deque<reading> readings_;
+};
+
+gpu_loader with(std::deque<listing_driver::reading> readings) {
+  return [readings]() -> result<std::shared_ptr<kernels::gpu_driver>> { return std::make_shared<listing_driver>(readings); };
+}
+gpu_loader without(errc why = errc::unknown_device) {
+  return [why]() -> result<std::shared_ptr<kernels::gpu_driver>> { return fail(why, "cuda: no driver: nothing is there"); };
+}
+
+// A clock that goes on by the pauses that are made.
+struct waited {
+  actors::time_point now{std::chrono::hours(1)};
+  std::chrono::milliseconds paused{0};
+  std::vector<std::string> told;
+  std::stop_source stop;
+
+  free_vram_wait how(std::uint32_t min_free_mib) {
+    return {.min_free_mib = min_free_mib,
+            .now = [this] { return now; },
+            .pause = [this](std::chrono::milliseconds time) { now += time, paused += time; },
+            .tell = [this](const std::string& text) { told.push_back(text); },
+            .stop = stop.get_token()};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("\"auto\" is every GPU that the driver lists, else one host card") {
+  const auto two = choose_cards({}, with({{100, 200}}));
+  REQUIRE(two);
+  CHECK(two->cards == std::vector<card_choice>{cuda(0), cuda(1)});
+  CHECK(two->driver != nullptr);
+  for (const gpu_loader& load : {with({{}}), without()}) {
+    const auto none = choose_cards({}, load);
+    REQUIRE(none);
+    CHECK(none->cards == std::vector<card_choice>{host});
+    CHECK(none->driver == nullptr);
+  }
+  CHECK_FALSE(choose_cards({}, without(errc::card_lost)));  // there is a driver, and it fails: that is not hidden
+}
+
+TEST_CASE("cards that are named are taken as they are, and the driver is loaded only where one is a GPU") {
+  const auto mixed = choose_cards({host, cuda(1), cuda(1)}, with({{100, 200}}));
+  REQUIRE(mixed);
+  CHECK(mixed->cards == std::vector<card_choice>{host, cuda(1), cuda(1)});
+  CHECK(mixed->driver != nullptr);
+  const auto hosts = choose_cards({host, host}, [] () -> result<std::shared_ptr<kernels::gpu_driver>> { throw std::logic_error("loaded"); });
+  REQUIRE(hosts);
+  CHECK(hosts->driver == nullptr);
+}
+
+TEST_CASE("a GPU that is named where there is no driver is refused with why, and the way out") {
+  const auto refused = choose_cards({host, cuda(3)}, without());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::unknown_device);
+  CHECK(refused.error().text == "setting `cards`: \"cuda:3\" cannot be used: cuda: no driver: nothing is there; or use \"host\"");
+}
+
+TEST_CASE("a start waits until every GPU of the run has enough free, and tells which have not") {
+  const std::vector<card_choice> cards{cuda(0), cuda(2)};
+  const listing_driver driver({{500, 0, 900}, {600, 0, 900}, {1000, 0, 900}, {1000, 0, 1000}});
+  waited here;
+  const auto gpus = wait_for_free_vram(driver, cards, here.how(1000));
+  REQUIRE(gpus);
+  CHECK((*gpus)[2].free_bytes == 1000 * mib);
+  CHECK(here.paused == 3 * limits::free_vram_interval);
+  REQUIRE(here.told.size() == 2);  // once for each set of GPUs
+  CHECK(here.told[0] == "setting `min_free_vram_mib`: 1000 MiB must be free on every GPU, and cuda:0 (Some GPU) has 500 MiB, "
+                        "cuda:2 (Some GPU) has 900 MiB; waiting");
+  CHECK_THAT(here.told[1], Catch::Contains("and cuda:2 (Some GPU) has 900 MiB; waiting"));
+}
+
+TEST_CASE("a start that waits in vain for free VRAM refuses, and names the GPUs that are too full") {
+  const std::vector<card_choice> cards{cuda(0), cuda(1)};
+  const listing_driver driver({{5000, 900}});
+  waited here;
+  const auto gpus = wait_for_free_vram(driver, cards, here.how(1000));
+  REQUIRE_FALSE(gpus);
+  CHECK(gpus.error().code == errc::short_of);
+  CHECK_THAT(gpus.error().text, Catch::Contains("`min_free_vram_mib`") && Catch::Contains("cuda:1 (Some GPU) has 900 MiB") && Catch::Contains("60 s"));
+  CHECK_THAT(gpus.error().text, !Catch::Contains("cuda:0"));
+  CHECK(here.paused >= limits::free_vram_wait);
+  CHECK(here.paused <= limits::free_vram_wait + limits::free_vram_interval);
+}
+
+TEST_CASE("nothing is waited for where no mark is set, or a figure is not known, and a stop ends the wait") {
+  const std::vector<card_choice> cards{cuda(0)};
+  waited here;
+  CHECK(wait_for_free_vram(listing_driver({{0}}), cards, here.how(0)));
+  CHECK(wait_for_free_vram(listing_driver({{std::nullopt}}), cards, here.how(1000)));
+  CHECK(here.paused.count() == 0);
+  here.stop.request_stop();
+  const auto stopped = wait_for_free_vram(listing_driver({{0}}), cards, here.how(1000));
+  REQUIRE_FALSE(stopped);
+  CHECK(stopped.error().code == errc::cancelled);
+}
+
+TEST_CASE("each card's share of the model is what is free on its GPU, which cards on the same one share; none if a figure is missing") {
+  const auto gpus = listing_driver({{8000, 3000}}).list().value();
+  CHECK(shares_of(std::vector{cuda(0), cuda(1)}, gpus) == std::vector<double>{8000.0 * mib, 3000.0 * mib});
+  CHECK(shares_of(std::vector{cuda(0), cuda(0), cuda(1)}, gpus) == std::vector<double>{4000.0 * mib, 4000.0 * mib, 3000.0 * mib});
+  CHECK(shares_of(std::vector{cuda(0), host}, gpus).empty());
+  CHECK(shares_of(std::vector{cuda(0), cuda(7)}, gpus).empty());
+  CHECK(shares_of(std::vector{cuda(0)}, listing_driver({{std::nullopt}}).list().value()).empty());
+}

@@ -1,0 +1,46 @@
+// tools/gpu_choice.hpp: which devices a run uses, by the setting `cards` and by what the driver lists, and the wait for room on them.
+//
+// Nothing here takes a context on a GPU: that alone takes some hundred MiB.
+#pragma once
+#include "actors/clock.hpp"
+#include "config/settings.hpp"
+#include "kernels/gpu.hpp"
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace ebb::tools {
+
+using gpu_loader = std::function<result<std::shared_ptr<kernels::gpu_driver>>()>;
+
+struct chosen_cards {
+  std::vector<card_choice> cards;               // of the run, "auto" resolved; not empty
+  std::shared_ptr<kernels::gpu_driver> driver;  // null: no card is a GPU
+};
+
+// "auto" is every GPU that the driver lists, or one host card where there is no driver or no GPU.
+// Errors: unknown_device (a GPU is named and there is no driver), those of the driver.
+result<chosen_cards> choose_cards(const std::vector<card_choice>& wanted, const gpu_loader& load);
+
+struct free_vram_wait {
+  std::uint32_t min_free_mib = 0;                       // 0: the GPUs are read once, and nothing is waited for
+  actors::clock_fn now;
+  std::function<void(std::chrono::milliseconds)> pause;
+  std::function<void(const std::string&)> tell;         // whenever other GPUs are waited for than before
+  std::stop_token stop;
+};
+
+// Reads the GPUs until each one of `cards` has so much free; one whose figure is not known counts as free. Gives the last reading.
+// Errors: short_of (after limits::free_vram_wait; names those that are too full), cancelled, those of the driver.
+result<std::vector<kernels::gpu_description>> wait_for_free_vram(const kernels::gpu_driver& driver, std::span<const card_choice> cards,
+                                                                 const free_vram_wait& how);
+
+// How much of the model each card should have, by what is free on its GPU, which cards on the same one share; empty where some card's
+// figure is not known, as a host card's.
+std::vector<double> shares_of(std::span<const card_choice> cards, std::span<const kernels::gpu_description> gpus);
+
+}  // namespace ebb::tools
