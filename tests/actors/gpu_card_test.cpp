@@ -92,7 +92,8 @@ TEST_CASE("a GPU runs the fast path from its adoption to the first step of a shr
   const auto& gpu = *driver.gpus[0];
   const auto device = filled(on(driver));
   REQUIRE(device->memory().resident());
-  const auto ran_resident = [&, position = 0u]() mutable {
+  std::uint32_t position = 0;
+  const auto ran_resident = [&] {
     REQUIRE(device->run(one_row(position++)));
     return static_cast<bool>(gpu.windows_resident.back());
   };
