@@ -12,6 +12,10 @@ inline constexpr std::uint64_t gguf_keys_max = 1u << 20;           // likewise
 inline constexpr std::uint32_t tensor_dimensions_max = 4;          // the format's own limit
 inline constexpr std::uint32_t shards_max = 4096;                  // split.count of published models is below 100
 
+// --- a synthetic model
+inline constexpr std::uint32_t synthetic_layers_max = 4096;    // its tensors stay far below gguf_tensors_max
+inline constexpr std::uint32_t synthetic_experts_max = 4096;   // a layer; published models have at most 512
+
 // --- a window
 inline constexpr std::uint32_t window_rows_max = 512;    // rows of all sessions in one pass; scratch is allocated for this many
 inline constexpr std::uint32_t prompt_chunk_rows = 64;   // rows of one prompt in one window, so that other sessions' tokens keep coming
