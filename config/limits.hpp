@@ -16,6 +16,10 @@ inline constexpr std::uint32_t shards_max = 4096;                  // split.coun
 inline constexpr std::uint64_t store_chunk_bytes = 16u << 20;      // read by one thread at a time: 16 of them end within milliseconds of each other
 inline constexpr unsigned store_threads_max = 16;                  // more do not read faster: 65 ms a GiB, measured
 
+// --- a synthetic model
+inline constexpr std::uint32_t synthetic_layers_max = 4096;    // its tensors stay far below gguf_tensors_max
+inline constexpr std::uint32_t synthetic_experts_max = 4096;   // a layer; published models have at most 512
+
 // --- a window
 inline constexpr std::uint32_t window_rows_max = 512;    // rows of all sessions in one pass; scratch is allocated for this many
 inline constexpr std::uint32_t prompt_chunk_rows = 64;   // rows of one prompt in one window, so that other sessions' tokens keep coming

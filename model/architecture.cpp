@@ -223,4 +223,21 @@ result<shape> read_shape(const gguf& file, const architecture& family) {
   return out;
 }
 
+void write_shape(const shape& dims, const architecture& family, gguf_keys& out) {
+  out.set("general.architecture", std::string(family.name));
+  const std::string prefix = std::string(family.name) + ".";
+  out.set(prefix + "block_count", dims.n_layers);
+  out.set(prefix + "context_length", dims.context_length);
+  out.set(prefix + "embedding_length", dims.d_model);
+  out.set(prefix + "attention.head_count", dims.n_heads);
+  out.set(prefix + "attention.head_count_kv", dims.n_kv_heads);
+  out.set(prefix + "attention.key_length", dims.head_dim);
+  out.set(prefix + "attention.value_length", dims.head_dim);
+  out.set(prefix + "attention.layer_norm_rms_epsilon", dims.rms_eps);
+  out.set(prefix + "rope.freq_base", static_cast<float>(dims.rope_base));
+  out.set(prefix + "expert_count", dims.n_experts);
+  out.set(prefix + "expert_used_count", dims.top_k);
+  out.set(prefix + "expert_feed_forward_length", dims.d_ff);
+}
+
 }  // namespace ebb::model

@@ -4,6 +4,7 @@
 #pragma once
 #include "config/result.hpp"
 #include "model/gguf.hpp"
+#include "model/gguf_writer.hpp"
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -54,5 +55,8 @@ struct shape {
 // Errors: missing_key, bad_value (zero, n_heads not a multiple of n_kv_heads, top_k > n_experts, head_dim not a multiple of 8,
 // a width that is not a multiple of 32; each names its key), and what gguf's readers of keys report.
 result<shape> read_shape(const gguf& file, const architecture& family);
+
+// The keys that read_shape would read that from, general.architecture included. n_vocab is no key.
+void write_shape(const shape& dims, const architecture& family, gguf_keys& out);
 
 }  // namespace ebb::model

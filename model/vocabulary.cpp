@@ -1,5 +1,7 @@
 #include "model/vocabulary.hpp"
+#include "config/assert.hpp"
 #include "config/utf8.hpp"
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +10,9 @@
 
 namespace ebb::model {
 namespace {
+
+constexpr std::string_view key_prefix = "tokenizer.ggml.";
+constexpr std::array<std::string_view, 2> end_of_text_keys = {"eot_token_id", "eom_token_id"};
 
 // Reads keys behind "tokenizer.ggml." and keeps the first error, so that a vocabulary reads as a list of its keys.
 class vocabulary_reader {
@@ -43,7 +48,7 @@ class vocabulary_reader {
   const std::optional<error>& failure() const noexcept { return failure_; }
 
  private:
-  static std::string full(std::string_view key) { return "tokenizer.ggml." + std::string(key); }
+  static std::string full(std::string_view key) { return std::string(key_prefix) + std::string(key); }
 
   template <class T>
   T keep(result<T> value) {
@@ -64,7 +69,7 @@ tokenizer_spec read_spec(vocabulary_reader& in) {
   out.pre = in.present<std::string_view>("pre").value_or("");
   out.bos = in.token("bos_token_id", out.tokens.size());
   out.eos = in.token("eos_token_id", out.tokens.size());
-  for (const std::string_view key : {"eot_token_id", "eom_token_id"}) {
+  for (const std::string_view key : end_of_text_keys) {
     if (const auto id = in.token(key, out.tokens.size())) out.end_of_text.push_back(*id);
   }
   out.add_bos = in.present<bool>("add_bos_token");
@@ -90,6 +95,21 @@ result<std::shared_ptr<const tokenizer>> read_vocabulary(const gguf& file) {
   auto made = tokenizer::make(std::move(spec));
   if (!made) return fail(made.error().code, file.name() + ": " + made.error().text);
   return std::make_shared<const tokenizer>(*std::move(made));
+}
+
+void write_vocabulary(const tokenizer_spec& spec, gguf_keys& out) {
+  EBB_ASSERT(spec.end_of_text.size() <= end_of_text_keys.size());
+  const auto full = [](std::string_view key) { return std::string(key_prefix) + std::string(key); };
+  const auto set_token = [&](std::string_view key, token_id id) { out.set(full(key), static_cast<std::uint32_t>(id)); };
+  out.set(full("model"), std::string("gpt2"));
+  if (!spec.pre.empty()) out.set(full("pre"), spec.pre);
+  out.set_array(full("tokens"), spec.tokens);
+  out.set_array(full("merges"), spec.merges);
+  if (!spec.token_types.empty()) out.set_array(full("token_type"), spec.token_types);
+  if (spec.bos) set_token("bos_token_id", *spec.bos);
+  if (spec.eos) set_token("eos_token_id", *spec.eos);
+  for (std::size_t i = 0; i < spec.end_of_text.size(); ++i) set_token(end_of_text_keys[i], spec.end_of_text[i]);
+  if (spec.add_bos) out.set(full("add_bos_token"), *spec.add_bos);
 }
 
 }  // namespace ebb::model

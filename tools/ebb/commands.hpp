@@ -2,6 +2,7 @@
 #pragma once
 #include "bus/messages.hpp"
 #include "config/settings.hpp"
+#include "tools/synthetic_model.hpp"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -98,6 +99,14 @@ struct replay_options {
   bool json = false;
 };
 
+struct synth_options {
+  std::string out;
+  synthetic_options model;
+  std::uint32_t threads = 0;  // 0: one a core
+  bool force = false;         // overwrite a file that is there
+  bool json = false;
+};
+
 int run(const engine_choice& engine, const generate_options& options);
 int generate(const daemon_choice& daemon, const generate_options& options);
 int vram(const daemon_choice& daemon, const vram_options& options);
@@ -110,6 +119,7 @@ int logits(const logits_options& options);
 int verify(const verify_options& options);
 int bench(const bench_options& options);
 int replay(const replay_options& options);
+int synth(const synth_options& options);
 int keys_server(const std::string& file);
 int keys_client(const client_keys_options& options);
 

@@ -72,6 +72,28 @@ void add_keys(CLI::App& command, std::string& server_file, client_keys_options& 
 
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON: one object, or one a line while streaming"); }
 
+// `synth`. The numbers are checked where the model is made, which knows what they depend on.
+void add_synth(CLI::App& command, synth_options& options) {
+  std::string shapes;
+  for (const std::string_view name : synthetic_shapes()) shapes += (shapes.empty() ? "" : ", ") + std::string(name);
+  auto& model = options.model;
+  command.add_option("out", options.out, "GGUF file to write")->required();
+  command.add_option("--shape", model.shape, "the model whose shape it has: " + shapes)->capture_default_str();
+  command.add_option("--formats", model.formats, "q4_k_m, or the format of every expert: q8_0, q4_0, q5_k, ...")->capture_default_str();
+  command.add_option("--layers", model.n_layers, "in place of the shape's, to fit into less memory")->check(whole_from(0, UINT32_MAX, " of layers"));
+  command.add_option("--experts", model.n_experts, "in a layer, in place of the shape's")->check(whole_from(0, UINT32_MAX, " of experts"));
+  command.add_option("--experts-used", model.top_k, "by a token, in place of the shape's")->check(whole_from(0, UINT32_MAX, " of experts"));
+  command.add_option("--vocab", model.n_vocab, "tokens, in place of the shape's")->check(whole_from(0, UINT32_MAX, " of tokens"));
+  command.add_option("--seed", model.seed, "the same seed, the same bytes")->check(whole)->capture_default_str();
+  command.add_option("--skew", model.skew, "share of a layer's picks that its hottest quarter of experts gets; 0.25: all alike")->capture_default_str();
+  command.add_option("--threads", options.threads, "threads that write (default: every core)")->check(CLI::Range(1u, 1024u));
+  command.add_flag("--force", options.force, "overwrite a file that is there");
+  add_json(command, options.json);
+  command.footer(examples("  ebb synth synthetic.gguf                   17 GiB, the shape of Qwen3-30B-A3B\n"
+                          "  ebb synth cut.gguf --layers 4 && ebb bench cut.gguf\n"
+                          "  ebb synth tiny.gguf --shape tiny --formats q8_0 --seed 7\n"));
+}
+
 // The arguments of `vram`, and of `plan`. The device is an option of CLI11 until the command runs, since it may be left out.
 CLI::Option* add_reserve(CLI::App& command, vram_options& options, std::uint32_t& device) {
   command.add_option("mib", options.reserve, "MiB that must be free; - or nothing: the reserve of the start");
@@ -243,6 +265,11 @@ int main(int argc, char** argv) {
   add_json(*replay_command, replay_given.json);
   replay_command->footer(examples("  ebb replay ebb.journal --model model/demo/chapbook-q4_k_m.gguf\n  ebb replay ebb.journal --connect ipc:///run/ebb/commands\n"));
   replay_command->callback([&] { code = replay(replay_given); });
+
+  synth_options synth_given;
+  auto* synth_command = app.add_subcommand("synth", "write a model of random weights at the shape of a real one, to measure without its weights");
+  add_synth(*synth_command, synth_given);
+  synth_command->callback([&] { code = synth(synth_given); });
 
   std::string keys_server_file;
   client_keys_options keys_client_given;

@@ -1,6 +1,7 @@
 // tests/model/support/small_model.hpp: a file of a qwen3moe model that can be opened and is small enough to cut at every byte.
 #pragma once
 #include "model/architecture.hpp"
+#include "model/vocabulary.hpp"
 #include "tests/model/support/gguf_writer.hpp"
 #include "tests/model/support/tiny_vocabulary.hpp"
 #include <cstdint>
@@ -21,35 +22,18 @@ struct small_shape {
 };
 
 inline void set_small_keys(gguf_writer& out, const small_shape& of = {}) {
-  out.set("general.architecture", std::string("qwen3moe"));
+  const shape dims{.n_layers = of.n_layers, .n_vocab = small::n_vocab, .context_length = small::context_length,
+                   .d_model = of.d_model, .n_heads = small::n_heads, .n_kv_heads = small::n_kv_heads, .head_dim = small::head_dim,
+                   .n_experts = of.n_experts, .top_k = of.top_k, .d_ff = of.d_ff,
+                   .rms_eps = 1e-6f, .rope_base = 1e6};
+  write_shape(dims, architectures().front(), out);
   out.set("general.name", std::string("Small"));
-  const std::string prefix = "qwen3moe.";
-  out.set(prefix + "block_count", of.n_layers);
-  out.set(prefix + "context_length", small::context_length);
-  out.set(prefix + "embedding_length", of.d_model);
-  out.set(prefix + "attention.head_count", small::n_heads);
-  out.set(prefix + "attention.head_count_kv", small::n_kv_heads);
-  out.set(prefix + "attention.key_length", small::head_dim);
-  out.set(prefix + "attention.value_length", small::head_dim);
-  out.set(prefix + "attention.layer_norm_rms_epsilon", 1e-6f);
-  out.set(prefix + "rope.freq_base", 1e6f);
-  out.set(prefix + "expert_count", of.n_experts);
-  out.set(prefix + "expert_used_count", of.top_k);
-  out.set(prefix + "expert_feed_forward_length", of.d_ff);
 }
 
 inline void set_tiny_vocabulary(gguf_writer& out) {
-  const tokenizer_spec spec = tiny_spec();
-  const std::string prefix = "tokenizer.ggml.";
-  out.set(prefix + "model", std::string("gpt2"));
-  out.set(prefix + "pre", spec.pre);
-  out.set_array(prefix + "tokens", spec.tokens);
-  out.set_array(prefix + "merges", spec.merges);
-  out.set_array(prefix + "token_type", spec.token_types);
-  out.set(prefix + "bos_token_id", static_cast<std::uint32_t>(*spec.bos));
-  out.set(prefix + "eos_token_id", static_cast<std::uint32_t>(*spec.eos));
-  out.set(prefix + "eot_token_id", static_cast<std::uint32_t>(spec.end_of_text.front()));
-  out.set(prefix + "add_bos_token", false);
+  tokenizer_spec spec = tiny_spec();
+  spec.add_bos = false;
+  write_vocabulary(spec, out);
 }
 
 inline void add_small_layer(gguf_writer& out, std::uint32_t index, const small_shape& of = {}) {
