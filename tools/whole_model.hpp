@@ -1,5 +1,6 @@
 // tools/whole_model.hpp: all layers of a model as one stage without a cache, for oracles: token ids in, logits out.
 #pragma once
+#include "kernels/cpu/ops.hpp"
 #include "kernels/cpu/worker_pool.hpp"
 #include "model/stage.hpp"
 #include <functional>
