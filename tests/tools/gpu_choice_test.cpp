@@ -12,10 +12,11 @@ constexpr std::uint64_t mib = 1u << 20;
 const card_choice host{};
 card_choice cuda(std::uint32_t gpu) { return {card_kind::cuda, gpu}; }
 
+using reading = std::vector<std::optional<std::uint64_t>>;  // [GPUs]: what is free, in MiB
+
 // A driver whose GPUs have free what the test writes: one reading after the other, the last for ever.
 class listing_driver final : public kernels::gpu_driver {
  public:
-  using reading = std::vector<std::optional<std::uint64_t>>;  // [GPUs], in MiB
   explicit listing_driver(std::deque<reading> readings) : readings_(std::move(readings)) {}
 
   result<std::vector<kernels::gpu_description>> list() const override {
@@ -34,7 +35,7 @@ class listing_driver final : public kernels::gpu_driver {
   mutable std::deque<reading> readings_;
 };
 
-gpu_loader with(std::deque<listing_driver::reading> readings) {
+gpu_loader with(std::deque<reading> readings) {
   return [readings]() -> result<std::shared_ptr<kernels::gpu_driver>> { return std::make_shared<listing_driver>(readings); };
 }
 gpu_loader without(errc why = errc::unknown_device) {
@@ -60,11 +61,11 @@ struct waited {
 }  // namespace
 
 TEST_CASE("\"auto\" is every GPU that the driver lists, else one host card") {
-  const auto two = choose_cards({}, with({{100, 200}}));
+  const auto two = choose_cards({}, with({reading{100, 200}}));
   REQUIRE(two);
   CHECK(two->cards == std::vector<card_choice>{cuda(0), cuda(1)});
   CHECK(two->driver != nullptr);
-  for (const gpu_loader& load : {with({{}}), without()}) {
+  for (const gpu_loader& load : {with({reading{}}), without()}) {
     const auto none = choose_cards({}, load);
     REQUIRE(none);
     CHECK(none->cards == std::vector<card_choice>{host});
@@ -74,7 +75,7 @@ TEST_CASE("\"auto\" is every GPU that the driver lists, else one host card") {
 }
 
 TEST_CASE("cards that are named are taken as they are, and the driver is loaded only where one is a GPU") {
-  const auto mixed = choose_cards({host, cuda(1), cuda(1)}, with({{100, 200}}));
+  const auto mixed = choose_cards({host, cuda(1), cuda(1)}, with({reading{100, 200}}));
   REQUIRE(mixed);
   CHECK(mixed->cards == std::vector<card_choice>{host, cuda(1), cuda(1)});
   CHECK(mixed->driver != nullptr);
@@ -92,7 +93,7 @@ TEST_CASE("a GPU that is named where there is no driver is refused with why, and
 
 TEST_CASE("a start waits until every GPU of the run has enough free, and tells which have not") {
   const std::vector<card_choice> cards{cuda(0), cuda(2)};
-  const listing_driver driver({{500, 0, 900}, {600, 0, 900}, {1000, 0, 900}, {1000, 0, 1000}});
+  const listing_driver driver({reading{500, 0, 900}, reading{600, 0, 900}, reading{1000, 0, 900}, reading{1000, 0, 1000}});
   waited here;
   const auto gpus = wait_for_free_vram(driver, cards, here.how(1000));
   REQUIRE(gpus);
@@ -106,7 +107,7 @@ TEST_CASE("a start waits until every GPU of the run has enough free, and tells w
 
 TEST_CASE("a start that waits in vain for free VRAM refuses, and names the GPUs that are too full") {
   const std::vector<card_choice> cards{cuda(0), cuda(1)};
-  const listing_driver driver({{5000, 900}});
+  const listing_driver driver({reading{5000, 900}});
   waited here;
   const auto gpus = wait_for_free_vram(driver, cards, here.how(1000));
   REQUIRE_FALSE(gpus);
@@ -120,20 +121,20 @@ TEST_CASE("a start that waits in vain for free VRAM refuses, and names the GPUs 
 TEST_CASE("nothing is waited for where no mark is set, or a figure is not known, and a stop ends the wait") {
   const std::vector<card_choice> cards{cuda(0)};
   waited here;
-  CHECK(wait_for_free_vram(listing_driver({{0}}), cards, here.how(0)));
-  CHECK(wait_for_free_vram(listing_driver({{std::nullopt}}), cards, here.how(1000)));
+  CHECK(wait_for_free_vram(listing_driver({reading{0}}), cards, here.how(0)));
+  CHECK(wait_for_free_vram(listing_driver({reading{std::nullopt}}), cards, here.how(1000)));
   CHECK(here.paused.count() == 0);
   here.stop.request_stop();
-  const auto stopped = wait_for_free_vram(listing_driver({{0}}), cards, here.how(1000));
+  const auto stopped = wait_for_free_vram(listing_driver({reading{0}}), cards, here.how(1000));
   REQUIRE_FALSE(stopped);
   CHECK(stopped.error().code == errc::cancelled);
 }
 
 TEST_CASE("each card's share of the model is what is free on its GPU, which cards on the same one share; none if a figure is missing") {
-  const auto gpus = listing_driver({{8000, 3000}}).list().value();
+  const auto gpus = listing_driver({reading{8000, 3000}}).list().value();
   CHECK(shares_of(std::vector{cuda(0), cuda(1)}, gpus) == std::vector<double>{8000.0 * mib, 3000.0 * mib});
   CHECK(shares_of(std::vector{cuda(0), cuda(0), cuda(1)}, gpus) == std::vector<double>{4000.0 * mib, 4000.0 * mib, 3000.0 * mib});
   CHECK(shares_of(std::vector{cuda(0), host}, gpus).empty());
   CHECK(shares_of(std::vector{cuda(0), cuda(7)}, gpus).empty());
-  CHECK(shares_of(std::vector{cuda(0)}, listing_driver({{std::nullopt}}).list().value()).empty());
+  CHECK(shares_of(std::vector{cuda(0)}, listing_driver({reading{std::nullopt}}).list().value()).empty());
 }
