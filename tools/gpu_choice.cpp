@@ -55,7 +55,7 @@ result<chosen_cards> choose_cards(const std::vector<card_choice>& wanted, const 
   if (first_gpu == wanted.end()) return chosen_cards{wanted, nullptr};
   auto driver = load();
   if (!driver) {
-    return fail(driver.error().code, "setting `cards`: \"" + name_of(first_gpu->gpu) + "\" cannot be used: " + driver.error().text + "; or use \"host\"");
+    return fail(driver.error().code, "setting `cards`: \"" + name_of(first_gpu->gpu) + "\" cannot be used: " + driver.error().text);
   }
   return chosen_cards{wanted, std::move(*driver)};
 }
