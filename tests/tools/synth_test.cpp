@@ -277,7 +277,7 @@ TEST_CASE("each layer has other hot experts, and they are those that the seed sa
 }
 
 TEST_CASE("a share of picks comes out as asked for wherever it can be reached, and is refused with its bounds where it cannot") {
-  for (const auto& [n_experts, top_k, share] : {std::tuple{128u, 8u, 0.6}, {128u, 8u, 0.9}, {64u, 6u, 0.5}, {32u, 4u, 0.25}, {8u, 2u, 0.5}}) {
+  for (const auto& [n_experts, top_k, share] : {std::tuple{128u, 8u, 0.6}, {128u, 8u, 0.9}, {64u, 6u, 0.5}, {32u, 4u, 0.25}, {8u, 2u, 0.45}}) {
     const auto deviations = router_deviations(n_experts, top_k, share);
     REQUIRE(deviations);
     CHECK(deviations->size() == n_experts);
@@ -348,7 +348,10 @@ TEST_CASE("a model that is larger than the free space is refused before a byte i
   options.n_layers = limits::synthetic_layers_max;
   options.n_experts = limits::synthetic_experts_max;
   const auto model = made(options);
-  if (std::filesystem::space(folder.path()).available > 40ull << 40) return WARN("not tested: the disk has room for any model");
+  if (std::filesystem::space(folder.path()).available > 40ull << 40) {
+    WARN("not tested: the disk has room for any model");
+    return;
+  }
   std::ofstream(folder / "large.gguf") << "mine";
   const auto refused = write_synthetic(model, folder / "large.gguf", {.overwrite = true, .progress = {}, .stop = {}});
   REQUIRE_FALSE(refused);
