@@ -2,7 +2,10 @@
 //
 //   word(block, j, w)   values 4 w .. 4 w + 3 of sub-block j as four signed bytes, before the format's own offset
 //   head(block, j)      what scales them
-//   lane_after          kernels/matmul.hpp's step of a lane, from the exact integer sums
+//   step_of, after      kernels/matmul.hpp's step of a lane, from the exact integer sums
+//
+// Integers become floats without a conversion, of which a GPU does few: a sum that starts from `magic` is, read as a float, 1.5 * 2^23 plus that
+// sum. Products of such floats with scales are exact wherever the integer product is below 2^24, which kernels/matmul.hpp's bounds say it is.
 //
 // K-quants are read by 16 bytes and need blocks that begin at multiples of 16; the others by 2 or 4 bytes, as their size allows.
 #pragma once
@@ -11,13 +14,13 @@
 
 namespace ebb::kernels::cuda {
 
-// Two reads, for blocks of an odd number of half-words.
+// From any memory: the GPU's, or what a block has staged of it. Two reads for blocks of an odd number of half-words.
 __device__ inline std::uint32_t word_at_2(const std::uint8_t* from) {
   const auto* halves = reinterpret_cast<const std::uint16_t*>(from);
-  return __ldg(halves) | static_cast<std::uint32_t>(__ldg(halves + 1)) << 16;
+  return halves[0] | static_cast<std::uint32_t>(halves[1]) << 16;
 }
-__device__ inline std::uint32_t word_at_4(const std::uint8_t* from) { return __ldg(reinterpret_cast<const std::uint32_t*>(from)); }
-__device__ inline float half_at(const std::uint8_t* from) { return half_as_float(__ldg(reinterpret_cast<const std::uint16_t*>(from))); }
+__device__ inline std::uint32_t word_at_4(const std::uint8_t* from) { return *reinterpret_cast<const std::uint32_t*>(from); }
+__device__ inline float half_at(const std::uint8_t* from) { return half_as_float(*reinterpret_cast<const std::uint16_t*>(from)); }
 
 // Bits 4 w .. 4 w + 3 of `bits`, each as bit 4 of a byte.
 __device__ inline std::uint32_t fifth_bits(std::uint32_t bits, unsigned w) {
@@ -27,10 +30,16 @@ __device__ inline std::uint32_t fifth_bits(std::uint32_t bits, unsigned w) {
 // Byte i of 16 holds value i in its low nibble and value i + 16 in its high one.
 __device__ inline std::uint32_t nibbles_of_32(std::uint32_t bytes, unsigned w) { return (w < 4 ? bytes : bytes >> 4) & 0x0f0f0f0fu; }
 
+inline constexpr int magic = 0x4b400000;         // as a float 1.5 * 2^23
+inline constexpr float magic_float = 12582912.0f;
+
+// The float of an integer below 2^22 in magnitude.
+__device__ inline float exact_float(int value) { return __fsub_rn(__int_as_float(magic + value), magic_float); }
+
 struct block_head {
-  float d = 0, m = 0;             // factor and minimum, or what scales it
-  int scale = 1, scale_high = 0;  // of all 32 values; or of the first 16 and the others
-  int min = 0;
+  float d = 0, m = 0;              // factor and minimum, or what scales it
+  float scale = 1, scale_high = 0; // whole numbers: of all 32 values; or of the first 16 and the others
+  float min = 0;                   // a whole number
 };
 
 // How the integer sums become a step of a lane.
@@ -95,8 +104,8 @@ __device__ inline block_head scaled_head(uint4 first, unsigned j) {
   head.m = half_as_float(static_cast<std::uint16_t>(first.x >> 16));
   const unsigned shift = 8 * (j % 4);
   const unsigned low = first.y >> shift & 255, middle = first.z >> shift & 255, high = first.w >> shift & 255;
-  head.scale = static_cast<int>(j < 4 ? low & 63 : (high & 15) | (low >> 6 << 4));
-  head.min = static_cast<int>(j < 4 ? middle & 63 : (high >> 4) | (middle >> 6 << 4));
+  head.scale = exact_float(static_cast<int>(j < 4 ? low & 63 : (high & 15) | (low >> 6 << 4)));
+  head.min = exact_float(static_cast<int>(j < 4 ? middle & 63 : (high >> 4) | (middle >> 6 << 4)));
   return head;
 }
 
@@ -108,7 +117,7 @@ struct block<format::q4_k> {
   __device__ static std::uint32_t word(const std::uint8_t* at, unsigned j, unsigned w) {
     return word_at_4(at + 16 + j / 2 * 32 + 4 * w) >> (j % 2 * 4) & 0x0f0f0f0fu;
   }
-  __device__ static block_head head(const std::uint8_t* at, unsigned j) { return scaled_head(__ldg(reinterpret_cast<const uint4*>(at)), j); }
+  __device__ static block_head head(const std::uint8_t* at, unsigned j) { return scaled_head(*reinterpret_cast<const uint4*>(at), j); }
 };
 
 template <>
@@ -120,7 +129,7 @@ struct block<format::q5_k> {
     const std::uint32_t low = word_at_4(at + 48 + j / 2 * 32 + 4 * w) >> (j % 2 * 4) & 0x0f0f0f0fu;
     return low | (word_at_4(at + 16 + 4 * w) >> j & 0x01010101u) << 4;
   }
-  __device__ static block_head head(const std::uint8_t* at, unsigned j) { return scaled_head(__ldg(reinterpret_cast<const uint4*>(at)), j); }
+  __device__ static block_head head(const std::uint8_t* at, unsigned j) { return scaled_head(*reinterpret_cast<const uint4*>(at), j); }
 };
 
 template <>
@@ -136,9 +145,9 @@ struct block<format::q6_k> {
   }
   __device__ static block_head head(const std::uint8_t* at, unsigned j) {
     block_head head{half_at(at + 208)};
-    const std::uint16_t scales = __ldg(reinterpret_cast<const std::uint16_t*>(at + 192 + 2 * j));
-    head.scale = static_cast<std::int8_t>(scales);
-    head.scale_high = static_cast<std::int8_t>(scales >> 8);
+    const std::uint16_t scales = *reinterpret_cast<const std::uint16_t*>(at + 192 + 2 * j);
+    head.scale = exact_float(static_cast<std::int8_t>(scales));
+    head.scale_high = exact_float(static_cast<std::int8_t>(scales >> 8));
     return head;
   }
 };
@@ -168,39 +177,62 @@ __device__ inline void load_words(const std::uint8_t* at, unsigned j, std::uint3
   }
 }
 
-// `dot`: of all 32 values, or of the first 16 where the rule is split and `dot_high` is of the others.
+// A step of a lane, apart from the lane: one fmaf, or two where the format has a minimum.
+struct lane_step {
+  float value, factor;
+  float min_value, min_factor;
+};
+
+// `dot`, `dot_high`: integer sums that started from `magic`, as floats: of all 32 values, or of the first 16 and the others where the rule is split.
+// `xsum` is a whole number. Every line but the products of two factors is exact.
 template <format Type>
-__device__ inline float lane_after(const block_head& head, int dot, int dot_high, float dx, int xsum, float lane) {
+__device__ inline lane_step step_of(const block_head& head, float dot, float dot_high, float dx, float xsum) {
   constexpr lane_rule rule = block<Type>::rule;
+  lane_step step{0.0f, __fmul_rn(head.d, dx), 0.0f, 0.0f};
   if constexpr (rule == lane_rule::centred) {
-    return __fmaf_rn(static_cast<float>(dot - block<Type>::zero * xsum), __fmul_rn(head.d, dx), lane);
+    step.value = __fsub_rn(dot, magic_float);
+    if constexpr (block<Type>::zero != 0) step.value = __fmaf_rn(-static_cast<float>(block<Type>::zero), xsum, step.value);
   } else if constexpr (rule == lane_rule::offset) {
-    lane = __fmaf_rn(static_cast<float>(dot), __fmul_rn(head.d, dx), lane);
-    return __fmaf_rn(static_cast<float>(xsum), __fmul_rn(head.m, dx), lane);
+    step.value = __fsub_rn(dot, magic_float);
+    step.min_value = xsum;
+    step.min_factor = __fmul_rn(head.m, dx);
   } else if constexpr (rule == lane_rule::scaled) {
-    lane = __fmaf_rn(static_cast<float>(dot * head.scale), __fmul_rn(head.d, dx), lane);
-    return __fmaf_rn(-static_cast<float>(xsum * head.min), __fmul_rn(head.m, dx), lane);
+    step.value = __fmaf_rn(dot, head.scale, __fmul_rn(-magic_float, head.scale));
+    step.min_value = -__fmul_rn(xsum, head.min);
+    step.min_factor = __fmul_rn(head.m, dx);
   } else {
-    return __fmaf_rn(static_cast<float>(head.scale * dot + head.scale_high * dot_high), __fmul_rn(head.d, dx), lane);
+    const float first = __fmaf_rn(dot, head.scale, __fmul_rn(-magic_float, head.scale));
+    step.value = __fmaf_rn(__fsub_rn(dot_high, magic_float), head.scale_high, first);
   }
+  return step;
 }
 
-// One step of a lane: sub-block b of a row of weights meets the same block of a row of quantised activations, q, d and sum being the row's.
 template <format Type>
-__device__ inline float meet(const std::uint32_t (&w)[8], const block_head& head, const std::int8_t* q, float dx, int xsum, float lane) {
+__device__ inline float after(const lane_step& step, float lane) {
+  lane = __fmaf_rn(step.value, step.factor, lane);
+  if constexpr (block<Type>::rule == lane_rule::offset || block<Type>::rule == lane_rule::scaled) lane = __fmaf_rn(step.min_value, step.min_factor, lane);
+  return lane;
+}
+
+// The integer sums of a sub-block with 32 quantised activations, as lane_after takes them.
+struct block_dot {
+  float low, high;
+};
+template <format Type>
+__device__ inline block_dot dot(const std::uint32_t (&w)[8], const std::int8_t* q) {
   const auto* by_16 = reinterpret_cast<const int4*>(q);
   const int4 first = __ldg(by_16), second = __ldg(by_16 + 1);
-  int dot = __dp4a(static_cast<int>(w[0]), first.x, 0);
-  dot = __dp4a(static_cast<int>(w[1]), first.y, dot);
-  dot = __dp4a(static_cast<int>(w[2]), first.z, dot);
-  dot = __dp4a(static_cast<int>(w[3]), first.w, dot);
-  int dot_high = block<Type>::rule == lane_rule::split ? 0 : dot;
-  dot_high = __dp4a(static_cast<int>(w[4]), second.x, dot_high);
-  dot_high = __dp4a(static_cast<int>(w[5]), second.y, dot_high);
-  dot_high = __dp4a(static_cast<int>(w[6]), second.z, dot_high);
-  dot_high = __dp4a(static_cast<int>(w[7]), second.w, dot_high);
-  if constexpr (block<Type>::rule == lane_rule::split) return lane_after<Type>(head, dot, dot_high, dx, xsum, lane);
-  else return lane_after<Type>(head, dot_high, 0, dx, xsum, lane);
+  int low = __dp4a(static_cast<int>(w[0]), first.x, magic);
+  low = __dp4a(static_cast<int>(w[1]), first.y, low);
+  low = __dp4a(static_cast<int>(w[2]), first.z, low);
+  low = __dp4a(static_cast<int>(w[3]), first.w, low);
+  constexpr bool split = block<Type>::rule == lane_rule::split;
+  int high = __dp4a(static_cast<int>(w[4]), second.x, split ? magic : low);
+  high = __dp4a(static_cast<int>(w[5]), second.y, high);
+  high = __dp4a(static_cast<int>(w[6]), second.z, high);
+  high = __dp4a(static_cast<int>(w[7]), second.w, high);
+  if constexpr (split) return {__int_as_float(low), __int_as_float(high)};
+  else return {__int_as_float(high), 0.0f};
 }
 
 }  // namespace ebb::kernels::cuda

@@ -7,7 +7,7 @@ namespace ebb::kernels::cuda {
 namespace {
 
 constexpr unsigned fetch_blocks = 64, fetch_threads = 256;
-constexpr unsigned hidden_threads = 512;  // 32 outputs of gate and 32 of up, eight threads each
+constexpr unsigned hidden_threads = 512;
 constexpr unsigned down_threads = 512, down_rows = 8;
 
 __global__ void fetch_kernel(const staging_list* what, staging_place to) {
@@ -31,25 +31,25 @@ __global__ void fetch_kernel(const staging_list* what, staging_place to) {
   }
 }
 
-// A block is 32 outputs of one pair: threads 0 to 255 for gate, the others for up.
+// A block is 32 outputs of one pair: a warp takes every 16th row of gate, then of up.
 template <format Type>
 __global__ void __launch_bounds__(hidden_threads) hidden_kernel(expert_pass what) {
-  __shared__ float product[2][32];
+  __shared__ float product[64];
   const std::uint32_t pair = blockIdx.y;
   const device_pair of = what.pairs[pair];
   if (of.way == pair_way::cpu) return;
-  const unsigned which = threadIdx.x / 256, r = threadIdx.x % 256 / 8, l = threadIdx.x % 8;
-  const std::uint8_t* row = (which == 0 ? of.matrix[0] : of.matrix[1]) + std::size_t{blockIdx.x * 32 + r} * row_bytes<Type>(what.d_model);
-  float sum[1] = {};
-  lanes<Type, 1>(row, l, what.normed, pair / what.top_k, 1, sum);
-  const float y = lane_sum(sum[0]);
-  if (l == 0) product[which][r] = y;
+#pragma unroll
+  for (unsigned turn = 0; turn < 64 / (hidden_threads / 32); ++turn) {
+    const unsigned dot = turn * (hidden_threads / 32) + threadIdx.x / 32;
+    const std::uint8_t* matrix = dot < 32 ? of.matrix[0] : of.matrix[1];
+    float y[1];
+    multiply_row<Type, 1>(matrix + std::size_t{blockIdx.x * 32 + dot % 32} * row_bytes<Type>(what.d_model), what.normed, pair / what.top_k, 1, y);
+    if (threadIdx.x % 32 == first_holder) product[dot] = y[0];
+  }
   __syncthreads();
   if (threadIdx.x >= 32) return;
-  const float u = __fmul_rn(exact_silu(product[0][threadIdx.x]), product[1][threadIdx.x]);
-  const std::size_t block = std::size_t{pair} * (what.d_ff / 32) + blockIdx.x;
-  what.hidden.x[block * 32 + threadIdx.x] = u;
-  quantise_twice(u, block, what.hidden);
+  const float u = __fmul_rn(exact_silu(product[threadIdx.x]), product[32 + threadIdx.x]);
+  quantise_twice(u, std::size_t{pair} * (what.d_ff / 32) + blockIdx.x, what.hidden);
 }
 
 // A block is down_rows outputs of one row, of all its experts.
@@ -57,14 +57,13 @@ template <format Type>
 __global__ void __launch_bounds__(down_threads) down_kernel(expert_pass what) {
   extern __shared__ float out[];  // [top_k, down_rows]
   const std::uint32_t row = blockIdx.y, first = blockIdx.x * down_rows;
-  const unsigned l = threadIdx.x % 8;
-  for (unsigned dot = threadIdx.x / 8; dot < what.top_k * down_rows; dot += down_threads / 8) {
+  for (unsigned dot = threadIdx.x / 32; dot < what.top_k * down_rows; dot += down_threads / 32) {
     const std::uint32_t k = dot / down_rows, r = dot % down_rows, pair = row * what.top_k + k;
     const device_pair of = what.pairs[pair];
-    float sum[1] = {};
-    if (of.way == pair_way::gpu) lanes<Type, 1>(of.matrix[2] + std::size_t{first + r} * row_bytes<Type>(what.d_ff), l, what.hidden, pair, 1, sum);
-    const float y = lane_sum(sum[0]);
-    if (l == 0) out[dot] = of.way == pair_way::gpu ? y : what.cpu_out[std::size_t{of.place} * what.d_model + first + r];
+    float y[1];
+    if (of.way == pair_way::gpu) multiply_row<Type, 1>(of.matrix[2] + std::size_t{first + r} * row_bytes<Type>(what.d_ff), what.hidden, pair, 1, y);
+    else y[0] = what.cpu_out[std::size_t{of.place} * what.d_model + first + r];
+    if (threadIdx.x % 32 == first_holder) out[dot] = y[0];
   }
   __syncthreads();
   if (threadIdx.x >= down_rows) return;
@@ -111,14 +110,20 @@ void expert_hidden(const expert_pass& what, cudaStream_t stream) {
   EBB_ASSERT(what.formats[0] == what.formats[1]);
   EBB_ASSERT(what.d_ff % 32 == 0);
   const dim3 grid(what.d_ff / 32, what.n_rows * what.top_k);
-  with_format(what.formats[0], [&]<format Type>() { hidden_kernel<Type><<<grid, hidden_threads, 0, stream>>>(what); });
+  with_format(what.formats[0], [&]<format Type>() {
+    if constexpr (is_float(Type)) assert_failed("experts that are computed a pair at a time are quantised", __FILE__, __LINE__);
+    else hidden_kernel<Type><<<grid, hidden_threads, 0, stream>>>(what);
+  });
 }
 
 void expert_down(const expert_pass& what, cudaStream_t stream) {
   EBB_ASSERT(what.d_model % down_rows == 0);
   const dim3 grid(what.d_model / down_rows, what.n_rows);
   const std::size_t shared_bytes = std::size_t{what.top_k} * down_rows * sizeof(float);
-  with_format(what.formats[2], [&]<format Type>() { down_kernel<Type><<<grid, down_threads, shared_bytes, stream>>>(what); });
+  with_format(what.formats[2], [&]<format Type>() {
+    if constexpr (is_float(Type)) assert_failed("experts that are computed a pair at a time are quantised", __FILE__, __LINE__);
+    else down_kernel<Type><<<grid, down_threads, shared_bytes, stream>>>(what);
+  });
 }
 
 void await_misses(const awaited& what, cudaStream_t stream) { await_kernel<<<1, 512, 0, stream>>>(what); }

@@ -8,11 +8,12 @@
 //
 // Both waits end: after doorbell_timeout the GPU gives up, says so in `gave_up`, and its window runs to its end with results that nobody uses.
 #pragma once
+#include "config/limits.hpp"
 #include "kernels/miss.hpp"
 
 namespace ebb::kernels::cuda {
 
-inline constexpr std::uint32_t doorbell_rows_max = 8;      // rows of a window that rings; others are driven by the host
+inline constexpr std::uint32_t doorbell_rows_max = limits::miss_rows_max;  // rows of a window that rings; others are driven by the host
 inline constexpr std::uint32_t doorbell_misses_max = 128;  // rows * top_k
 inline constexpr std::uint64_t doorbell_timeout_ns = 20'000'000'000;  // a window of the slowest CPU takes seconds; a spin that outlives its process takes the GPU
 

@@ -1,6 +1,8 @@
 #include "config/assert.hpp"
+#include "kernels/cuda/float_matmul.cuh"
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/cuda/matvec.cuh"
+#include "kernels/cuda/places.cuh"
 
 namespace ebb::kernels::cuda {
 namespace {
@@ -8,120 +10,170 @@ namespace {
 constexpr unsigned m_tiles = matmul_tile_rows / 16, n_tiles = matmul_tile_columns / 8;
 constexpr unsigned column_stride = matmul_tile_rows + 4;  // so that a warp's writes meet 32 banks
 
-// c = a (16 x 32, row-major) times b (32 x 8, by columns): signed bytes, exact sums.
+// c = a (16 x 32, row-major) times b (32 x 8, by columns): signed bytes, exact sums that start from `magic`.
 __device__ inline void multiply_32(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], int (&c)[4]) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(magic));
 }
 
 // The same over 16 values.
 __device__ inline void multiply_16(std::uint32_t a_low, std::uint32_t a_high, std::uint32_t b, int (&c)[4]) {
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-      : "r"(a_low), "r"(a_high), "r"(b), "r"(0));
+      : "r"(a_low), "r"(a_high), "r"(b), "r"(magic));
 }
 
-// What a warp needs of its 32 rows of activations for one sub-block, so that each thread finds those of its columns.
-struct column_factors {
-  float d[2][matmul_tile_columns];
-  int sum[2][matmul_tile_columns];
+// What a block stages of eight neighbouring sub-blocks, one a lane: the weights as they are stored, from the last border of 16 bytes before
+// them on, and the activations. Strides are such that the reads of a warp meet 32 banks.
+template <format Type>
+struct staged_blocks {
+  static constexpr unsigned weight_bytes = block<Type>::bytes * (8 / block<Type>::sub_blocks);
+  static constexpr bool aligned = weight_bytes % 16 == 0 && block<Type>::sub_blocks == 8;  // every step begins at a multiple of 16
+  static constexpr unsigned weight_chunks = aligned ? weight_bytes / 16 : (weight_bytes + 14 + 15) / 16;  // of 16 bytes, at most
+  static constexpr unsigned weight_stride = weight_chunks * 16 + (weight_chunks % 2 == 0 ? 16 : 0);
+  static constexpr unsigned q_stride = 256 + 16;
+  static constexpr unsigned factor_stride = 12;  // floats, of which 8 are used
+
+  std::uint8_t weights[matmul_tile_rows * weight_stride];
+  std::int8_t q[2][matmul_tile_columns * q_stride];
+  float d[2][matmul_tile_columns * factor_stride];
+  std::int32_t sum[2][matmul_tile_columns * factor_stride];
 };
 
-struct place_range {
-  const std::uint8_t* weights;
-  std::uint32_t first, n;
+constexpr unsigned stages = 3;  // two are on their way while one is computed
+
+template <format Type>
+union block_memory {
+  staged_blocks<Type> staged[stages];
+  float lane_of[8][matmul_tile_columns * column_stride];
 };
 
-__device__ inline place_range places_of(const matmul_arguments& what) {
-  if (what.tiles != nullptr) {
-    const matmul_tile tile = what.tiles[blockIdx.y];
-    return {tile.weights, tile.first, tile.n};
-  }
-  const std::uint32_t first = blockIdx.y * matmul_tile_columns;
-  return {what.w.data, first, min(what.n - first, matmul_tile_columns)};
+// `to` is in shared memory.
+__device__ inline void copy_4_async(void* to, const void* from) {
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(from) : "memory");
+}
+__device__ inline void copy_16_async(void* to, const void* from) {
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
 }
 
 template <format Type>
 __global__ void __launch_bounds__(256, 2) matmul_kernel(matmul_arguments what) {
   using stored = block<Type>;
-  __shared__ column_factors factors[8];
-  __shared__ float lane_of[8][matmul_tile_columns * column_stride];
+  using staging = staged_blocks<Type>;
+  extern __shared__ __align__(16) std::uint8_t shared[];
+  auto& memory = *reinterpret_cast<block_memory<Type>*>(shared);
   const place_range places = places_of(what);
   const unsigned l = threadIdx.x / 32, thread = threadIdx.x % 32, g = thread / 4, t = thread % 4;
-  const std::uint32_t n_blocks = what.x.n_cols / 32, first_row = blockIdx.x * matmul_tile_rows;
+  const std::uint32_t n_blocks = what.x.n_cols / 32, n_steps = (n_blocks + 7) / 8, first_row = blockIdx.x * matmul_tile_rows;
+  const std::size_t weights_row = row_bytes<Type>(what.x.n_cols);
   const unsigned used_tiles = (places.n + 7) / 8;
-  const auto x_row_of = [&](std::uint32_t place) {
-    const std::uint32_t known = places.first + min(place, places.n - 1);  // beyond the last: computed again, and not stored
-    return what.x_row != nullptr ? __ldg(what.x_row + known) : known;
-  };
 
-  const std::uint8_t* weight_row[m_tiles][2];
+  // Each warp stages the same four rows of weights and four of activations at every step.
+  const std::uint8_t* weight_row[4];
+  std::uint32_t x_row[4];
 #pragma unroll
-  for (unsigned m = 0; m < m_tiles; ++m) {
-#pragma unroll
-    for (unsigned h = 0; h < 2; ++h) {
-      const std::uint32_t row = min(first_row + m * 16 + h * 8 + g, what.w.n_rows - 1);
-      weight_row[m][h] = places.weights + std::size_t{row} * row_bytes<Type>(what.x.n_cols);
-    }
+  for (unsigned i = 0; i < 4; ++i) {
+    weight_row[i] = places.weights + std::size_t{min(first_row + l * 4 + i, what.w.n_rows - 1)} * weights_row;
+    const std::uint32_t place = places.first + min(l * 4 + i, places.n - 1);  // beyond the last: computed again, and not stored
+    x_row[i] = what.x_row != nullptr ? __ldg(what.x_row + place) : place;
   }
-  std::uint32_t x_at[n_tiles];  // the block's number of column g of each tile
+  const auto stage = [&](std::uint32_t step) {
+    staging& to = memory.staged[step % stages];
 #pragma unroll
-  for (unsigned n = 0; n < n_tiles; ++n) x_at[n] = x_row_of(n * 8 + g) * n_blocks;
-  const std::uint32_t my_column = x_row_of(thread) * n_blocks;
+    for (unsigned i = 0; i < 4; ++i) {
+      const std::size_t begin = std::size_t{step} * staging::weight_bytes;
+      const std::uint8_t* from = weight_row[i] + begin;
+      const auto skipped = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 16);
+      const auto n_bytes = static_cast<unsigned>(min(static_cast<std::size_t>(staging::weight_bytes), weights_row - begin));
+      if (thread * 16 < skipped + n_bytes) copy_16_async(&to.weights[(l * 4 + i) * staging::weight_stride + thread * 16], from - skipped + thread * 16);
+    }
+    if (l * 4 < used_tiles * 8) {
+#pragma unroll
+      for (unsigned i = 0; i < 4; ++i) {
+        const unsigned part = thread / 16, chunk = thread % 16;
+        const std::size_t at = std::size_t{x_row[i]} * n_blocks + step * 8;
+        if (step * 8 + chunk / 2 < n_blocks) copy_16_async(&to.q[part][(l * 4 + i) * staging::q_stride + chunk * 16], what.x.part[part].q + at * 32 + chunk * 16);
+      }
+      // Eight d and eight sums of both parts: 8 bytes each for 4 rows x 2 parts x 2 kinds x 4 pairs, since a row may begin at any even block.
+#pragma unroll
+      for (unsigned half = 0; half < 2; ++half) {
+        const unsigned index = half * 32 + thread, row = index / 16, part = index / 8 % 2, pair = index % 4, kind = index / 4 % 2;
+        const std::size_t at = std::size_t{row == 0 ? x_row[0] : row == 1 ? x_row[1] : row == 2 ? x_row[2] : x_row[3]} * n_blocks + step * 8 + pair * 2;
+#pragma unroll
+        for (unsigned k = 0; k < 2; ++k) {
+          if (step * 8 + pair * 2 + k >= n_blocks) break;
+          const unsigned to_at = (l * 4 + row) * staging::factor_stride + pair * 2 + k;
+          if (kind == 0) copy_4_async(&to.d[part][to_at], what.x.part[part].d + at + k);
+          else copy_4_async(&to.sum[part][to_at], what.x.part[part].sum + at + k);
+        }
+      }
+    }
+  };
+  const auto end_of_stage = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
 
   float sums[m_tiles][n_tiles][4] = {};
-  for (std::uint32_t b = l; b < n_blocks; b += 8) {
+#pragma unroll
+  for (unsigned step = 0; step < stages - 1; ++step) {
+    if (step < n_steps) stage(step);
+    end_of_stage();
+  }
+  for (std::uint32_t step = 0; step < n_steps; ++step) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
+    __syncthreads();
+    if (step + stages - 1 < n_steps) stage(step + stages - 1);
+    end_of_stage();
+    if (step * 8 + l >= n_blocks) continue;
+    const staging& from = memory.staged[step % stages];
     std::uint32_t a[m_tiles][4];
     block_head head[m_tiles][2];
 #pragma unroll
     for (unsigned m = 0; m < m_tiles; ++m) {
 #pragma unroll
       for (unsigned h = 0; h < 2; ++h) {
-        const std::uint8_t* at = weight_row[m][h] + std::size_t{b / stored::sub_blocks} * stored::bytes;
-        a[m][h] = stored::word(at, b % stored::sub_blocks, t);
-        a[m][h + 2] = stored::word(at, b % stored::sub_blocks, t + 4);
-        head[m][h] = stored::head(at, b % stored::sub_blocks);
+        const unsigned row = m * 16 + h * 8 + g;
+        const std::size_t begin = std::size_t{min(first_row + row, what.w.n_rows - 1)} * weights_row + std::size_t{step} * staging::weight_bytes;
+        const unsigned skipped = staging::aligned ? 0 : static_cast<unsigned>((reinterpret_cast<std::uintptr_t>(places.weights) + begin) % 16);
+        const std::uint8_t* at = &from.weights[row * staging::weight_stride + skipped] + (stored::sub_blocks == 8 ? 0 : l * stored::bytes);
+        const unsigned j = stored::sub_blocks == 8 ? l : 0;
+        a[m][h] = stored::word(at, j, t);
+        a[m][h + 2] = stored::word(at, j, t + 4);
+        head[m][h] = stored::head(at, j);
       }
     }
-    std::uint32_t x[2][n_tiles][2];
-#pragma unroll
-    for (unsigned p = 0; p < 2; ++p) {
-#pragma unroll
-      for (unsigned n = 0; n < n_tiles; ++n) {
-        const auto* q = reinterpret_cast<const std::uint32_t*>(what.x.part[p].q + (std::size_t{x_at[n]} + b) * 32);
-        x[p][n][0] = __ldg(q + t);
-        x[p][n][1] = __ldg(q + t + 4);
-      }
-      factors[l].d[p][thread] = __ldg(what.x.part[p].d + my_column + b);
-      factors[l].sum[p][thread] = __ldg(what.x.part[p].sum + my_column + b);
-    }
-    __syncwarp();
 #pragma unroll
     for (unsigned n = 0; n < n_tiles; ++n) {
       if (n >= used_tiles) break;
 #pragma unroll
       for (unsigned p = 0; p < 2; ++p) {
-        const float2 dx = *reinterpret_cast<const float2*>(&factors[l].d[p][n * 8 + 2 * t]);
-        const int2 xsum = *reinterpret_cast<const int2*>(&factors[l].sum[p][n * 8 + 2 * t]);
+        const auto* q = reinterpret_cast<const std::uint32_t*>(&from.q[p][(n * 8 + g) * staging::q_stride + l * 32]);
+        const std::uint32_t x[2] = {q[t], q[t + 4]};
+        const float dx[2] = {from.d[p][(n * 8 + 2 * t) * staging::factor_stride + l], from.d[p][(n * 8 + 2 * t + 1) * staging::factor_stride + l]};
+        const float xsum[2] = {exact_float(from.sum[p][(n * 8 + 2 * t) * staging::factor_stride + l]),
+                               exact_float(from.sum[p][(n * 8 + 2 * t + 1) * staging::factor_stride + l])};
 #pragma unroll
         for (unsigned m = 0; m < m_tiles; ++m) {
           int dot[4], dot_high[4] = {};
           if constexpr (stored::rule == lane_rule::split) {
-            multiply_16(a[m][0], a[m][1], x[p][n][0], dot);
-            multiply_16(a[m][2], a[m][3], x[p][n][1], dot_high);
+            multiply_16(a[m][0], a[m][1], x[0], dot);
+            multiply_16(a[m][2], a[m][3], x[1], dot_high);
           } else {
-            multiply_32(a[m], x[p][n], dot);
+            multiply_32(a[m], x, dot);
           }
 #pragma unroll
           for (unsigned i = 0; i < 4; ++i) {
-            sums[m][n][i] = lane_after<Type>(head[m][i / 2], dot[i], dot_high[i], i % 2 == 0 ? dx.x : dx.y, i % 2 == 0 ? xsum.x : xsum.y, sums[m][n][i]);
+            const lane_step met = step_of<Type>(head[m][i / 2], __int_as_float(dot[i]), __int_as_float(dot_high[i]), dx[i % 2], xsum[i % 2]);
+            sums[m][n][i] = after<Type>(met, sums[m][n][i]);
           }
         }
       }
     }
-    __syncwarp();
   }
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  __syncthreads();
+  auto& lane_of = memory.lane_of;
 
 #pragma unroll
   for (unsigned m = 0; m < m_tiles; ++m) {
@@ -146,38 +198,12 @@ __global__ void __launch_bounds__(256, 2) matmul_kernel(matmul_arguments what) {
   }
 }
 
-// Float weights: eight threads a row of weights, a few rows of activations at a time.
 template <format Type>
-__global__ void float_matmul_kernel(matmul_arguments what) {
-  constexpr unsigned at_once = 4;
-  const place_range places = places_of(what);
-  const std::uint32_t r = blockIdx.x * matmul_tile_rows + threadIdx.x / 8;
-  const unsigned l = threadIdx.x % 8;
-  const bool exists = r < what.w.n_rows;
-  const std::uint8_t* row = places.weights + std::size_t{exists ? r : 0} * row_bytes<Type>(what.x.n_cols);
-  for (std::uint32_t begin = 0; begin < places.n; begin += at_once) {
-    float sums[at_once] = {};
-    const float* x[at_once];
-#pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) {
-      const std::uint32_t place = places.first + min(begin + i, places.n - 1);
-      x[i] = what.x.x + std::size_t{what.x_row != nullptr ? what.x_row[place] : place} * what.x.n_cols;
-    }
-#pragma unroll 4
-    for (std::uint32_t c = l; c < what.x.n_cols; c += 8) {
-      const float w = float_weight<Type>(row, c);
-#pragma unroll
-      for (unsigned i = 0; i < at_once; ++i) sums[i] = __fmaf_rn(w, __ldg(x[i] + c), sums[i]);
-    }
-#pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) {
-      const float y = lane_sum(sums[i]);
-      if (!exists || l != 0 || begin + i >= places.n) continue;
-      const std::uint32_t place = places.first + begin + i;
-      float* to = what.y + std::size_t{what.y_row != nullptr ? what.y_row[place] : place} * what.w.n_rows + r;
-      *to = what.add ? __fadd_rn(*to, y) : y;
-    }
-  }
+void launch(const matmul_arguments& what, dim3 grid, cudaStream_t stream) {
+  constexpr int shared_bytes = sizeof(block_memory<Type>);
+  static_assert(shared_bytes <= 112 * 1024, "two blocks share a multiprocessor");
+  cudaFuncSetAttribute(matmul_kernel<Type>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);  // of the current device; a lookup after the first time
+  matmul_kernel<Type><<<grid, 256, shared_bytes, stream>>>(what);
 }
 
 }  // namespace
@@ -188,8 +214,8 @@ void matmul(const matmul_arguments& what, cudaStream_t stream) {
   EBB_ASSERT(columns > 0);
   const dim3 grid((what.w.n_rows + matmul_tile_rows - 1) / matmul_tile_rows, columns);
   with_format(what.w.type, [&]<format Type>() {
-    if constexpr (is_float(Type)) float_matmul_kernel<Type><<<grid, 256, 0, stream>>>(what);
-    else matmul_kernel<Type><<<grid, 256, 0, stream>>>(what);
+    if constexpr (is_float(Type)) float_matmul_many<Type>(what, grid, stream);
+    else launch<Type>(what, grid, stream);
   });
 }
 

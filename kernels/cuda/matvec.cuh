@@ -1,57 +1,12 @@
-// kernels/cuda/matvec.cuh: the eight threads of a row of weights, as device code that several kernels share.
+// kernels/cuda/matvec.cuh: one row of quantised weights times a few rows of activations, by a warp; shared by the kernels of few rows.
 #pragma once
-#include "kernels/cuda/activations.cuh"
+#include "config/assert.hpp"
+#include "kernels/cuda/activations.hpp"
 #include "kernels/cuda/blocks.cuh"
 
 namespace ebb::kernels::cuda {
 
-// Lane l of one row of quantised weights times rows 0 .. N - 1 of x, of which n exist; sums[i] is this thread's lane.
-template <format Type, unsigned N>
-__device__ inline void quantised_lanes(const std::uint8_t* row, unsigned l, const activation_buffer& x, std::uint32_t first_row, std::uint32_t n,
-                                       float (&sums)[N]) {
-  using stored = block<Type>;
-  const std::uint32_t n_blocks = x.n_cols / 32;
-#pragma unroll(N == 1 ? 4 : 2)
-  for (std::uint32_t b = l; b < n_blocks; b += 8) {
-    const std::uint8_t* at = row + std::size_t{b / stored::sub_blocks} * stored::bytes;
-    std::uint32_t w[8];
-    load_words<Type>(at, b % stored::sub_blocks, w);
-    const block_head head = stored::head(at, b % stored::sub_blocks);
-#pragma unroll
-    for (unsigned i = 0; i < N; ++i) {
-      if (N > 1 && i >= n) break;
-      const std::size_t met = (std::size_t{first_row} + i) * n_blocks + b;
-      sums[i] = meet<Type>(w, head, x.part[0].q + met * 32, __ldg(x.part[0].d + met), __ldg(x.part[0].sum + met), sums[i]);
-      if (x.part[1].q != nullptr) {
-        sums[i] = meet<Type>(w, head, x.part[1].q + met * 32, __ldg(x.part[1].d + met), __ldg(x.part[1].sum + met), sums[i]);
-      }
-    }
-  }
-}
-
 __host__ __device__ constexpr bool is_float(format type) { return type == format::f32 || type == format::f16 || type == format::bf16; }
-
-template <format Type>
-__device__ inline float float_weight(const std::uint8_t* row, std::uint32_t c) {
-  if constexpr (Type == format::f32) return __ldg(reinterpret_cast<const float*>(row) + c);
-  else if constexpr (Type == format::f16) return half_as_float(__ldg(reinterpret_cast<const std::uint16_t*>(row) + c));
-  else return bf16_as_float(__ldg(reinterpret_cast<const std::uint16_t*>(row) + c));
-}
-
-// The same for float weights, which meet the floats of x.
-template <format Type, unsigned N>
-__device__ inline void float_lanes(const std::uint8_t* row, unsigned l, const activation_buffer& x, std::uint32_t first_row, std::uint32_t n,
-                                   float (&sums)[N]) {
-#pragma unroll(N == 1 ? 8 : 2)
-  for (std::uint32_t c = l; c < x.n_cols; c += 8) {
-    const float w = float_weight<Type>(row, c);
-#pragma unroll
-    for (unsigned i = 0; i < N; ++i) {
-      if (N > 1 && i >= n) break;
-      sums[i] = __fmaf_rn(w, __ldg(x.x + (std::size_t{first_row} + i) * x.n_cols + c), sums[i]);
-    }
-  }
-}
 
 template <format Type>
 __host__ __device__ constexpr std::size_t row_bytes(std::uint32_t n_cols) {
@@ -60,12 +15,57 @@ __host__ __device__ constexpr std::size_t row_bytes(std::uint32_t n_cols) {
   else return std::size_t{n_cols / 32 / block<Type>::sub_blocks} * block<Type>::bytes;
 }
 
-template <format Type, unsigned N>
-__device__ inline void lanes(const std::uint8_t* row, unsigned l, const activation_buffer& x, std::uint32_t first_row, std::uint32_t n,
-                             float (&sums)[N]) {
-  if constexpr (is_float(Type)) float_lanes<Type, N>(row, l, x, first_row, n, sums);
-  else quantised_lanes<Type, N>(row, l, x, first_row, n, sums);
+template <format Type>
+__device__ inline float float_weight(const std::uint8_t* row, std::uint32_t c) {
+  if constexpr (Type == format::f32) return __ldg(reinterpret_cast<const float*>(row) + c);
+  else if constexpr (Type == format::f16) return half_as_float(__ldg(reinterpret_cast<const std::uint16_t*>(row) + c));
+  else return bf16_as_float(__ldg(reinterpret_cast<const std::uint16_t*>(row) + c));
 }
+
+// y[i] = the row times row first_row + i of x, for i < n; held by threads 24 to 31 of the warp.
+//
+// Thread t computes the integer sums of sub-blocks t, t + 32, ..., all at once. A lane's four of each 32 lie in threads 8 apart, and its sum goes
+// from one to the next of them by shuffles, in ascending order, as the definition has it.
+template <format Type, unsigned N>
+__device__ inline void multiply_row(const std::uint8_t* row, const activation_buffer& x, std::uint32_t first_row, std::uint32_t n, float (&y)[N]) {
+  using stored = block<Type>;
+  const unsigned thread = threadIdx.x % 32, from = (thread + 24) % 32;
+  const std::uint32_t n_blocks = x.n_cols / 32;
+  const bool twice = x.part[1].q != nullptr;
+#pragma unroll
+  for (unsigned i = 0; i < N; ++i) y[i] = 0.0f;
+#pragma unroll(N == 1 ? 2 : 1)
+  for (std::uint32_t begin = 0; begin < n_blocks; begin += 32) {
+    const bool exists = begin + thread < n_blocks;
+    const std::uint32_t b = exists ? begin + thread : n_blocks - 1;
+    const std::uint8_t* at = row + std::size_t{b / stored::sub_blocks} * stored::bytes;
+    std::uint32_t w[8];
+    load_words<Type>(at, b % stored::sub_blocks, w);
+    const block_head head = stored::head(at, b % stored::sub_blocks);
+#pragma unroll
+    for (unsigned i = 0; i < N; ++i) {
+      if (N > 1 && i >= n) break;
+      const std::size_t met = (std::size_t{first_row} + i) * n_blocks + b;
+      lane_step step[2];
+#pragma unroll
+      for (unsigned p = 0; p < 2; ++p) {
+        if (p == 1 && !twice) break;
+        const block_dot sums = dot<Type>(w, x.part[p].q + met * 32);
+        step[p] = step_of<Type>(head, sums.low, sums.high, __ldg(x.part[p].d + met), exact_float(__ldg(x.part[p].sum + met)));
+      }
+#pragma unroll
+      for (unsigned turn = 0; turn < 4; ++turn) {
+        const float before = __shfl_sync(0xffffffffu, y[i], from);
+        float lane = after<Type>(step[0], before);
+        if (twice) lane = after<Type>(step[1], lane);
+        if (thread / 8 == turn) y[i] = exists ? lane : before;
+      }
+    }
+  }
+#pragma unroll
+  for (unsigned i = 0; i < N; ++i) y[i] = lane_sum(y[i]);
+}
+inline constexpr unsigned first_holder = 24;  // of the threads that hold multiply_row's results
 
 // Calls body<Type>() for a format that has kernels.
 template <class Body>

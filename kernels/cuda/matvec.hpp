@@ -2,7 +2,7 @@
 //
 //   y[i, r] = sum over c of weight[r, c] * x[i, c]        kernels/matmul.hpp has the order of sums
 //
-// Work:   eight threads a row of weights, one a lane: thread l takes sub-blocks l, l + 8, ... and eight sums meet by shuffles.
+// Work:   a warp a row of weights, all of whose sub-blocks are read at once; jobs that are neighbours and have one format are one launch.
 #pragma once
 #include "kernels/cuda/activations.hpp"
 #include "kernels/format.hpp"
@@ -19,7 +19,7 @@ struct device_weights {
   std::uint32_t n_rows = 0, n_cols = 0;
 };
 
-// Products that share their activations, in one launch.
+// Products that share their activations.
 struct matvec_job {
   device_weights w;
   float* y = nullptr;          // [n, w.n_rows]

@@ -4,12 +4,12 @@
 namespace ebb::kernels::cuda {
 namespace {
 
-constexpr unsigned threads_per_row = 256;
+constexpr unsigned threads_per_row = 1024;
 
 // Thread l < 8 of a block sums x^2 of elements l, l + 8, ...; all eight get 1 / sqrt(mean + eps).
 __device__ float inverse_rms(const float* x, std::uint32_t n, float eps, unsigned l) {
   float lane = 0.0f;
-#pragma unroll 8
+#pragma unroll 16
   for (std::uint32_t i = l; i < n; i += 8) lane = __fmaf_rn(x[i], x[i], lane);
   const float mean = __fdiv_rn(lane_sum(lane, 0xffu), static_cast<float>(n));
   return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, eps)));

@@ -92,8 +92,8 @@ void stage_memory::describe_weights(allocator& from, const stage_description& wh
       expert_bytes += to.expert_bytes[m];
     }
     spare_bytes = std::max(spare_bytes, rounded_up(expert_bytes, allocator::alignment));
-    const bool is_float = info(to.expert_formats[0]).values_per_block == 1;  // the CPU would need the rows as floats, too
-    pairs_alone_ = pairs_alone_ && to.expert_formats[0] == to.expert_formats[1] && !is_float;
+    pairs_alone_ = pairs_alone_ && to.expert_formats[0] == to.expert_formats[1];
+    for (const format type : to.expert_formats) pairs_alone_ = pairs_alone_ && info(type).values_per_block > 1;
     const std::size_t kv_values = std::size_t{shape_.n_sessions} * shape_.n_kv_heads * shape_.context * shape_.head_dim;
     to.kv.k = from.take<std::uint16_t>(kv_values);
     to.kv.v = from.take<std::uint16_t>(kv_values);

@@ -35,7 +35,7 @@ class stage_memory {
   std::uint32_t chunk_rows() const noexcept { return chunk_rows_; }
   std::uint64_t held_bytes() const noexcept { return held_bytes_; }
   bool has_output() const noexcept { return has_output_; }
-  // Whether windows of few rows may go a pair at a time, without the host: gate and up of every layer have one format, and a quantised one.
+  // Whether windows of few rows may go a pair at a time, without the host: gate and up of every layer have one format, and all are quantised.
   bool pairs_alone() const noexcept { return pairs_alone_; }
 
   // The input block of a window of n rows, on either side.
