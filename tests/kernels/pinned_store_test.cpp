@@ -1,5 +1,6 @@
 #include "kernels/memory/pinned_store.hpp"
 #include "tests/kernels/support/pinning_gpu.hpp"
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +18,10 @@ namespace {
 std::vector<std::byte> random_bytes(std::size_t n) {
   std::mt19937_64 random(n);
   std::vector<std::byte> bytes(n);
-  for (auto& each : bytes) each = static_cast<std::byte>(random());
+  for (std::size_t at = 0; at < n; at += sizeof(std::uint64_t)) {
+    const std::uint64_t some = random();
+    std::memcpy(&bytes[at], &some, std::min(sizeof some, n - at));
+  }
   return bytes;
 }
 
