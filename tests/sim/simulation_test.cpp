@@ -69,7 +69,7 @@ void run_share(std::uint32_t share) {
   if (std::getenv("EBB_SIM_COUNTS")) show(all);
   if (n_mine < 100) return;
   // A simulation that injects nothing, or looks at nothing, is none.
-  for (const operation kind : {operation::map, operation::unmap, operation::copy_in, operation::copy_within, operation::read_free})
+  for (const operation kind : {operation::map, operation::unmap, operation::copy_in, operation::copy_within, operation::finish_copies, operation::read_free})
     CHECK(all.refused[static_cast<std::size_t>(kind)] >= n_mine / 20);
   CHECK(all.refused[static_cast<std::size_t>(operation::remap)] >= n_mine / 400);  // needs a refused unmap before it
   CHECK(all.cards_lost >= n_mine / 50);

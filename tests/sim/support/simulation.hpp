@@ -24,7 +24,7 @@ inline double to_mib(std::uint64_t bytes) { return static_cast<double>(bytes) / 
 
 // What a run has seen; added up over many, so that a simulation that injects nothing shows.
 struct tally {
-  std::array<std::uint64_t, 6> refused{};  // operations of a device, by their kind
+  std::array<std::uint64_t, 7> refused{};  // operations of a device, by their kind
   std::uint64_t cards_lost = 0, writes_refused = 0, holders_killed = 0, clock_jumps = 0, neighbour_moves = 0, clients_left = 0;
   std::uint64_t leases = 0, grants_checked = 0, regrowths = 0, answers = 0, requests = 0, messages = 0, errors = 0;
 
@@ -460,7 +460,7 @@ class simulation {
   std::vector<std::uint8_t> regrew_;    // [cards], at the last message
   std::vector<std::uint32_t> size_percent_;
   std::uint64_t segment_bytes_ = 0;
-  std::array<std::uint32_t, 6> chance_{};  // of a refusal, in percent
+  std::array<std::uint32_t, 7> chance_{};  // of a refusal, in percent
   cast_options options_;
   client_book book_;
   std::deque<std::pair<bus::client_id, bus::request>> recent_;
