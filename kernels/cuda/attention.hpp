@@ -29,4 +29,8 @@ struct attention_arguments {
 // Pre: head_dim % 32 == 0 and head_dim <= 256 (asserts).
 void attention(const attention_arguments& what, cudaStream_t stream);
 
+// turn_and_store and attention in one launch, for rows that are each of another session and in the first chunk of positions: a block a head and row
+// turns its query, and the row's key again, and needs nothing from another block. `what` as of attention; its scratch is not used.
+void turn_and_attend(const turn_arguments& turn, const attention_arguments& what, cudaStream_t stream);
+
 }  // namespace ebb::kernels::cuda

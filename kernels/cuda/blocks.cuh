@@ -132,6 +132,26 @@ struct block<format::q5_k> {
   __device__ static block_head head(const std::uint8_t* at, unsigned j) { return scaled_head(*reinterpret_cast<const uint4*>(at), j); }
 };
 
+// Four values of Q6_K from the words that hold their low four and their high two bits.
+__device__ inline std::uint32_t q6_word(std::uint32_t low, std::uint32_t high, unsigned quarter) {
+  const std::uint32_t six = (low >> (quarter / 2 * 4) & 0x0f0f0f0fu) | (high >> (quarter * 2) & 0x03030303u) << 4;
+  return ((six | 0x80808080u) - 0x20202020u) ^ 0x80808080u;  // every byte less 32, without a borrow between them
+}
+
+// Eight words from an even address by nine aligned reads, of which the last may reach four bytes further.
+__device__ inline void words_at_2(const std::uint8_t* from, std::uint32_t (&words)[8]) {
+  const auto address = reinterpret_cast<std::uintptr_t>(from);
+  const auto* aligned = reinterpret_cast<const std::uint32_t*>(address & ~std::uintptr_t{3});
+  const unsigned shift = static_cast<unsigned>(address & 2) * 8;
+  std::uint32_t before = aligned[0];
+#pragma unroll
+  for (unsigned w = 0; w < 8; ++w) {
+    const std::uint32_t next = aligned[w + 1];
+    words[w] = __funnelshift_r(before, next, shift);
+    before = next;
+  }
+}
+
 template <>
 struct block<format::q6_k> {
   static constexpr unsigned bytes = 210, sub_blocks = 8;
@@ -139,9 +159,7 @@ struct block<format::q6_k> {
   static constexpr int zero = 0;
   __device__ static std::uint32_t word(const std::uint8_t* at, unsigned j, unsigned w) {
     const unsigned half = j / 4, quarter = j % 4;
-    const std::uint32_t low = word_at_2(at + half * 64 + quarter % 2 * 32 + 4 * w) >> (quarter / 2 * 4) & 0x0f0f0f0fu;
-    const std::uint32_t high = word_at_2(at + 128 + half * 32 + 4 * w) >> (quarter * 2) & 0x03030303u;
-    return (((low | high << 4) | 0x80808080u) - 0x20202020u) ^ 0x80808080u;  // every byte less 32, without a borrow between them
+    return q6_word(word_at_2(at + half * 64 + quarter % 2 * 32 + 4 * w), word_at_2(at + 128 + half * 32 + 4 * w), quarter);
   }
   __device__ static block_head head(const std::uint8_t* at, unsigned j) {
     block_head head{half_at(at + 208)};
@@ -171,6 +189,12 @@ __device__ inline void load_words(const std::uint8_t* at, unsigned j, std::uint3
       q[4] |= (high.x >> j & 0x01010101u) << 4, q[5] |= (high.y >> j & 0x01010101u) << 4;
       q[6] |= (high.z >> j & 0x01010101u) << 4, q[7] |= (high.w >> j & 0x01010101u) << 4;
     }
+  } else if constexpr (Type == format::q6_k) {
+    std::uint32_t low[8], high[8];
+    words_at_2(at + j / 4 * 64 + j % 2 * 32, low);
+    words_at_2(at + 128 + j / 4 * 32, high);
+#pragma unroll
+    for (unsigned w = 0; w < 8; ++w) q[w] = q6_word(low[w], high[w], j % 4);
   } else {
 #pragma unroll
     for (unsigned w = 0; w < 8; ++w) q[w] = block<Type>::word(at, j, w);

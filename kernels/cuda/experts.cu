@@ -1,16 +1,18 @@
 #include "config/assert.hpp"
 #include "kernels/cuda/activations.cuh"
 #include "kernels/cuda/experts.hpp"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matvec.cuh"
 
 namespace ebb::kernels::cuda {
 namespace {
 
 constexpr unsigned fetch_blocks = 64, fetch_threads = 256;
-constexpr unsigned hidden_threads = 512;
-constexpr unsigned down_threads = 512, down_rows = 8;
+constexpr unsigned hidden_rows = 8;
+constexpr unsigned down_threads = 256, down_experts_max = 32;
 
 __global__ void fetch_kernel(const staging_list* what, staging_place to) {
+  begin_kernel();
   const std::uint32_t count = what->count;
   for (std::uint32_t place = 0; place < count; ++place) {
     std::uint8_t* at = to.base + place * to.stride_bytes;
@@ -31,45 +33,57 @@ __global__ void fetch_kernel(const staging_list* what, staging_place to) {
   }
 }
 
-// A block is 32 outputs of one pair: a warp takes every 16th row of gate, then of up.
+// A block is hidden_rows outputs of one pair, a warp each: a row of gate and the same of up. Of the blocks that share a block of 32 values, the last
+// to end quantises it.
 template <format Type>
-__global__ void __launch_bounds__(hidden_threads) hidden_kernel(expert_pass what) {
-  __shared__ float product[64];
+__global__ void __launch_bounds__(hidden_rows * 32) hidden_kernel(expert_pass what) {
+  begin_kernel();
+  __shared__ float product[2][hidden_rows];
+  __shared__ bool last;
   const std::uint32_t pair = blockIdx.y;
   const device_pair of = what.pairs[pair];
   if (of.way == pair_way::cpu) return;
-#pragma unroll
-  for (unsigned turn = 0; turn < 64 / (hidden_threads / 32); ++turn) {
-    const unsigned dot = turn * (hidden_threads / 32) + threadIdx.x / 32;
-    const std::uint8_t* matrix = dot < 32 ? of.matrix[0] : of.matrix[1];
-    float y[1];
-    multiply_row<Type, 1>(matrix + std::size_t{blockIdx.x * 32 + dot % 32} * row_bytes<Type>(what.d_model), what.normed, pair / what.top_k, 1, y);
-    if (threadIdx.x % 32 == first_holder) product[dot] = y[0];
-  }
+  const unsigned r = threadIdx.x / 32;
+  const std::size_t begin = std::size_t{blockIdx.x * hidden_rows + r} * row_bytes<Type>(what.d_model);
+  float y[2][1];
+  multiply_rows<Type, 2, 1>({of.matrix[0] + begin, of.matrix[1] + begin}, what.normed, pair / what.top_k, 1, y);
+  if (threadIdx.x % 32 == first_holder) product[0][r] = y[0][0], product[1][r] = y[1][0];
   __syncthreads();
+  const std::size_t block = std::size_t{pair} * (what.d_ff / 32) + blockIdx.x * hidden_rows / 32;
   if (threadIdx.x >= 32) return;
-  const float u = __fmul_rn(exact_silu(product[threadIdx.x]), product[32 + threadIdx.x]);
-  quantise_twice(u, std::size_t{pair} * (what.d_ff / 32) + blockIdx.x, what.hidden);
+  if (threadIdx.x < hidden_rows) {
+    const std::size_t at = std::size_t{pair} * what.d_ff + blockIdx.x * hidden_rows + threadIdx.x;
+    what.hidden.x[at] = __fmul_rn(exact_silu(product[0][threadIdx.x]), product[1][threadIdx.x]);
+    __threadfence();
+  }
+  __syncwarp();
+  if (threadIdx.x == 0) last = atomicAdd(&what.arrivals[block], 1u) == 32 / hidden_rows - 1;
+  __syncwarp();
+  if (!last) return;
+  __threadfence();
+  if (threadIdx.x == 0) what.arrivals[block] = 0;
+  quantise_twice(__ldcg(what.hidden.x + block * 32 + threadIdx.x), block, what.hidden);
 }
 
-// A block is down_rows outputs of one row, of all its experts.
+// A block is one output of one row, of all its experts, a warp each.
 template <format Type>
 __global__ void __launch_bounds__(down_threads) down_kernel(expert_pass what) {
-  extern __shared__ float out[];  // [top_k, down_rows]
-  const std::uint32_t row = blockIdx.y, first = blockIdx.x * down_rows;
-  for (unsigned dot = threadIdx.x / 32; dot < what.top_k * down_rows; dot += down_threads / 32) {
-    const std::uint32_t k = dot / down_rows, r = dot % down_rows, pair = row * what.top_k + k;
+  begin_kernel();
+  __shared__ float out[down_experts_max];
+  const std::uint32_t row = blockIdx.y, r = blockIdx.x;
+  for (unsigned k = threadIdx.x / 32; k < what.top_k; k += down_threads / 32) {
+    const std::uint32_t pair = row * what.top_k + k;
     const device_pair of = what.pairs[pair];
-    float y[1];
-    if (of.way == pair_way::gpu) multiply_row<Type, 1>(of.matrix[2] + std::size_t{first + r} * row_bytes<Type>(what.d_ff), what.hidden, pair, 1, y);
-    else y[0] = what.cpu_out[std::size_t{of.place} * what.d_model + first + r];
-    if (threadIdx.x % 32 == first_holder) out[dot] = y[0];
+    float y[1][1];
+    if (of.way == pair_way::gpu) multiply_rows<Type, 1, 1>({of.matrix[2] + std::size_t{r} * row_bytes<Type>(what.d_ff)}, what.hidden, pair, 1, y);
+    else y[0][0] = what.cpu_out[std::size_t{of.place} * what.d_model + r];
+    if (threadIdx.x % 32 == first_holder) out[k] = y[0][0];
   }
   __syncthreads();
-  if (threadIdx.x >= down_rows) return;
+  if (threadIdx.x != 0) return;
   float sum = 0.0f;
-  for (std::uint32_t k = 0; k < what.top_k; ++k) sum = __fmaf_rn(what.weight[row * what.top_k + k], out[k * down_rows + threadIdx.x], sum);
-  float* to = what.x + std::size_t{row} * what.d_model + first + threadIdx.x;
+  for (std::uint32_t k = 0; k < what.top_k; ++k) sum = __fmaf_rn(what.weight[row * what.top_k + k], out[k], sum);
+  float* to = what.x + std::size_t{row} * what.d_model + r;
   *to = __fadd_rn(*to, sum);
 }
 
@@ -80,6 +94,7 @@ __device__ inline std::uint64_t now_ns() {
 }
 
 __global__ void await_kernel(awaited what) {
+  begin_kernel();
   const std::uint32_t n = what.staging->n_cpu;
   if (n == 0) return;
   if (threadIdx.x == 0) {
@@ -103,29 +118,28 @@ __global__ void await_kernel(awaited what) {
 }  // namespace
 
 void fetch_staged(const staging_list* what, const staging_place& to, cudaStream_t stream) {
-  fetch_kernel<<<fetch_blocks, fetch_threads, 0, stream>>>(what, to);
+  launch_kernel(fetch_kernel, dim3(fetch_blocks), fetch_threads, 0, stream, what, to);
 }
 
 void expert_hidden(const expert_pass& what, cudaStream_t stream) {
   EBB_ASSERT(what.formats[0] == what.formats[1]);
   EBB_ASSERT(what.d_ff % 32 == 0);
-  const dim3 grid(what.d_ff / 32, what.n_rows * what.top_k);
+  const dim3 grid(what.d_ff / hidden_rows, what.n_rows * what.top_k);
   with_format(what.formats[0], [&]<format Type>() {
     if constexpr (is_float(Type)) assert_failed("experts that are computed a pair at a time are quantised", __FILE__, __LINE__);
-    else hidden_kernel<Type><<<grid, hidden_threads, 0, stream>>>(what);
+    else launch_kernel(hidden_kernel<Type>, grid, hidden_rows * 32, 0, stream, what);
   });
 }
 
 void expert_down(const expert_pass& what, cudaStream_t stream) {
-  EBB_ASSERT(what.d_model % down_rows == 0);
-  const dim3 grid(what.d_model / down_rows, what.n_rows);
-  const std::size_t shared_bytes = std::size_t{what.top_k} * down_rows * sizeof(float);
+  EBB_ASSERT(what.top_k <= down_experts_max);
+  const dim3 grid(what.d_model, what.n_rows);
   with_format(what.formats[2], [&]<format Type>() {
     if constexpr (is_float(Type)) assert_failed("experts that are computed a pair at a time are quantised", __FILE__, __LINE__);
-    else down_kernel<Type><<<grid, down_threads, shared_bytes, stream>>>(what);
+    else launch_kernel(down_kernel<Type>, grid, down_threads, 0, stream, what);
   });
 }
 
-void await_misses(const awaited& what, cudaStream_t stream) { await_kernel<<<1, 512, 0, stream>>>(what); }
+void await_misses(const awaited& what, cudaStream_t stream) { launch_kernel(await_kernel, dim3(1), 512, 0, stream, what); }
 
 }  // namespace ebb::kernels::cuda

@@ -14,7 +14,8 @@ struct expert_pass {
   std::uint32_t n_rows, top_k, d_model, d_ff;
   format formats[matrices_per_expert];
   activation_buffer normed;       // [n_rows, d_model]
-  activation_buffer hidden;       // [n_rows * top_k, d_ff]; x is not used
+  activation_buffer hidden;       // [n_rows * top_k, d_ff]
+  std::uint32_t* arrivals;        // [n_rows * top_k, d_ff / 32], zero before and after
   const float* cpu_out = nullptr; // [places, d_model]; null where the CPU computes nothing
   float* x = nullptr;             // [n_rows, d_model], to which the experts' sum is added
 };

@@ -1,5 +1,6 @@
 #include "config/assert.hpp"
 #include "kernels/cuda/float_matmul.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/cuda/matvec.cuh"
 #include "kernels/cuda/places.cuh"
@@ -61,6 +62,7 @@ __device__ inline void copy_16_async(void* to, const void* from) {
 
 template <format Type>
 __global__ void __launch_bounds__(256, 2) matmul_kernel(matmul_arguments what) {
+  begin_kernel();
   using stored = block<Type>;
   using staging = staged_blocks<Type>;
   extern __shared__ __align__(16) std::uint8_t shared[];
@@ -71,44 +73,62 @@ __global__ void __launch_bounds__(256, 2) matmul_kernel(matmul_arguments what) {
   const std::size_t weights_row = row_bytes<Type>(what.x.n_cols);
   const unsigned used_tiles = (places.n + 7) / 8;
 
-  // Each warp stages the same four rows of weights and four of activations at every step.
-  const std::uint8_t* weight_row[4];
-  std::uint32_t x_row[4];
+  // What each thread stages, the same at every step but for where it begins: pieces of 16 bytes of the weights and of both parts' q, and one
+  // piece of four d or sums.
+  constexpr unsigned weight_pieces = (matmul_tile_rows * staging::weight_chunks + 255) / 256;
+  const std::uint8_t* weight_from[weight_pieces];
+  unsigned weight_to[weight_pieces];
 #pragma unroll
-  for (unsigned i = 0; i < 4; ++i) {
-    weight_row[i] = places.weights + std::size_t{min(first_row + l * 4 + i, what.w.n_rows - 1)} * weights_row;
-    const std::uint32_t place = places.first + min(l * 4 + i, places.n - 1);  // beyond the last: computed again, and not stored
-    x_row[i] = what.x_row != nullptr ? __ldg(what.x_row + place) : place;
+  for (unsigned i = 0; i < weight_pieces; ++i) {
+    const unsigned piece = threadIdx.x + i * 256, row = piece / staging::weight_chunks;
+    weight_from[i] = places.weights + std::size_t{min(first_row + row, what.w.n_rows - 1)} * weights_row;
+    weight_to[i] = row < matmul_tile_rows ? row * staging::weight_stride : ~0u;
   }
+  const auto x_row_of = [&](unsigned column) {
+    const std::uint32_t place = places.first + min(column, places.n - 1);  // beyond the last: computed again, and not stored
+    return std::size_t{what.x_row != nullptr ? __ldg(what.x_row + place) : place};
+  };
+  const unsigned q_part = threadIdx.x / 16 % 2, q_chunk = threadIdx.x % 16, q_column = threadIdx.x / 32;  // and every 8th column on
+  std::size_t q_from[4];
+#pragma unroll
+  for (unsigned i = 0; i < 4; ++i) q_from[i] = x_row_of(q_column + i * 8) * what.x.n_cols + q_chunk * 16;
+  const std::int8_t* const q_base = what.x.part[q_part].q;
+  const unsigned f_column = threadIdx.x / 8, f_part = threadIdx.x / 4 % 2, f_kind = threadIdx.x / 2 % 2, f_chunk = threadIdx.x % 2;
+  const quantised_buffer& f_rows = what.x.part[f_part];
+  const char* const f_from = (f_kind == 0 ? reinterpret_cast<const char*>(f_rows.d) : reinterpret_cast<const char*>(f_rows.sum)) +
+                             (x_row_of(f_column) * n_blocks + f_chunk * 4) * 4;
+  const bool f_aligned = n_blocks % 4 == 0;
+
   const auto stage = [&](std::uint32_t step) {
     staging& to = memory.staged[step % stages];
+    const std::size_t begin = std::size_t{step} * staging::weight_bytes;
 #pragma unroll
-    for (unsigned i = 0; i < 4; ++i) {
-      const std::size_t begin = std::size_t{step} * staging::weight_bytes;
-      const std::uint8_t* from = weight_row[i] + begin;
-      const auto skipped = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 16);
-      const auto n_bytes = static_cast<unsigned>(min(static_cast<std::size_t>(staging::weight_bytes), weights_row - begin));
-      if (thread * 16 < skipped + n_bytes) copy_16_async(&to.weights[(l * 4 + i) * staging::weight_stride + thread * 16], from - skipped + thread * 16);
+    for (unsigned i = 0; i < weight_pieces; ++i) {
+      if (weight_to[i] == ~0u) continue;
+      const unsigned chunk = (threadIdx.x + i * 256) % staging::weight_chunks;
+      const std::uint8_t* from = weight_from[i] + begin;
+      if constexpr (staging::aligned) {
+        copy_16_async(&to.weights[weight_to[i] + chunk * 16], from + chunk * 16);
+      } else {
+        const auto skipped = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % 16);
+        const auto n_bytes = static_cast<unsigned>(min(static_cast<std::size_t>(staging::weight_bytes), weights_row - begin));
+        if (chunk * 16 < skipped + n_bytes) copy_16_async(&to.weights[weight_to[i] + chunk * 16], from - skipped + chunk * 16);
+      }
     }
-    if (l * 4 < used_tiles * 8) {
+    if (step * 8 + q_chunk / 2 < n_blocks) {
 #pragma unroll
       for (unsigned i = 0; i < 4; ++i) {
-        const unsigned part = thread / 16, chunk = thread % 16;
-        const std::size_t at = std::size_t{x_row[i]} * n_blocks + step * 8;
-        if (step * 8 + chunk / 2 < n_blocks) copy_16_async(&to.q[part][(l * 4 + i) * staging::q_stride + chunk * 16], what.x.part[part].q + at * 32 + chunk * 16);
+        if (i < used_tiles) copy_16_async(&to.q[q_part][(q_column + i * 8) * staging::q_stride + q_chunk * 16], q_base + q_from[i] + step * 256);
       }
-      // Eight d and eight sums of both parts: 8 bytes each for 4 rows x 2 parts x 2 kinds x 4 pairs, since a row may begin at any even block.
-#pragma unroll
-      for (unsigned half = 0; half < 2; ++half) {
-        const unsigned index = half * 32 + thread, row = index / 16, part = index / 8 % 2, pair = index % 4, kind = index / 4 % 2;
-        const std::size_t at = std::size_t{row == 0 ? x_row[0] : row == 1 ? x_row[1] : row == 2 ? x_row[2] : x_row[3]} * n_blocks + step * 8 + pair * 2;
-#pragma unroll
-        for (unsigned k = 0; k < 2; ++k) {
-          if (step * 8 + pair * 2 + k >= n_blocks) break;
-          const unsigned to_at = (l * 4 + row) * staging::factor_stride + pair * 2 + k;
-          if (kind == 0) copy_4_async(&to.d[part][to_at], what.x.part[part].d + at + k);
-          else copy_4_async(&to.sum[part][to_at], what.x.part[part].sum + at + k);
-        }
+    }
+    if (f_column < used_tiles * 8) {
+      void* into = f_kind == 0 ? static_cast<void*>(&to.d[f_part][f_column * staging::factor_stride + f_chunk * 4])
+                               : static_cast<void*>(&to.sum[f_part][f_column * staging::factor_stride + f_chunk * 4]);
+      const char* from = f_from + step * 32;
+      if (f_aligned) {
+        if (step * 8 + f_chunk * 4 < n_blocks) copy_16_async(into, from);
+      } else {
+        for (unsigned k = 0; k < 4 && step * 8 + f_chunk * 4 + k < n_blocks; ++k) copy_4_async(static_cast<char*>(into) + k * 4, from + k * 4);
       }
     }
   };
@@ -203,7 +223,7 @@ void launch(const matmul_arguments& what, dim3 grid, cudaStream_t stream) {
   constexpr int shared_bytes = sizeof(block_memory<Type>);
   static_assert(shared_bytes <= 112 * 1024, "two blocks share a multiprocessor");
   cudaFuncSetAttribute(matmul_kernel<Type>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);  // of the current device; a lookup after the first time
-  matmul_kernel<Type><<<grid, 256, shared_bytes, stream>>>(what);
+  launch_kernel(matmul_kernel<Type>, grid, 256, shared_bytes, stream, what);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// kernels/cuda/matvec.cuh: one row of quantised weights times a few rows of activations, by a warp; shared by the kernels of few rows.
+// kernels/cuda/matvec.cuh: rows of quantised weights times a few rows of activations, by a warp; shared by the kernels of few rows.
 #pragma once
 #include "config/assert.hpp"
 #include "kernels/cuda/activations.hpp"
@@ -22,50 +22,68 @@ __device__ inline float float_weight(const std::uint8_t* row, std::uint32_t c) {
   else return bf16_as_float(__ldg(reinterpret_cast<const std::uint16_t*>(row) + c));
 }
 
-// y[i] = the row times row first_row + i of x, for i < n; held by threads 24 to 31 of the warp.
+// y[m][i] = row[m] times row first_row + i of x, for i < n; held by threads 24 to 31 of the warp.
 //
 // Thread t computes the integer sums of sub-blocks t, t + 32, ..., all at once. A lane's four of each 32 lie in threads 8 apart, and its sum goes
 // from one to the next of them by shuffles, in ascending order, as the definition has it.
-template <format Type, unsigned N>
-__device__ inline void multiply_row(const std::uint8_t* row, const activation_buffer& x, std::uint32_t first_row, std::uint32_t n, float (&y)[N]) {
+template <format Type, unsigned M, unsigned N>
+__device__ inline void multiply_rows(const std::uint8_t* const (&row)[M], const activation_buffer& x, std::uint32_t first_row, std::uint32_t n,
+                                     float (&y)[M][N]) {
   using stored = block<Type>;
   const unsigned thread = threadIdx.x % 32, from = (thread + 24) % 32;
   const std::uint32_t n_blocks = x.n_cols / 32;
   const bool twice = x.part[1].q != nullptr;
 #pragma unroll
-  for (unsigned i = 0; i < N; ++i) y[i] = 0.0f;
+  for (unsigned m = 0; m < M; ++m) {
+#pragma unroll
+    for (unsigned i = 0; i < N; ++i) y[m][i] = 0.0f;
+  }
 #pragma unroll(N == 1 ? 2 : 1)
   for (std::uint32_t begin = 0; begin < n_blocks; begin += 32) {
     const bool exists = begin + thread < n_blocks;
     const std::uint32_t b = exists ? begin + thread : n_blocks - 1;
-    const std::uint8_t* at = row + std::size_t{b / stored::sub_blocks} * stored::bytes;
-    std::uint32_t w[8];
-    load_words<Type>(at, b % stored::sub_blocks, w);
-    const block_head head = stored::head(at, b % stored::sub_blocks);
+    std::uint32_t w[M][8];
+    block_head head[M];
+#pragma unroll
+    for (unsigned m = 0; m < M; ++m) {
+      const std::uint8_t* at = row[m] + std::size_t{b / stored::sub_blocks} * stored::bytes;
+      load_words<Type>(at, b % stored::sub_blocks, w[m]);
+      head[m] = stored::head(at, b % stored::sub_blocks);
+    }
 #pragma unroll
     for (unsigned i = 0; i < N; ++i) {
       if (N > 1 && i >= n) break;
       const std::size_t met = (std::size_t{first_row} + i) * n_blocks + b;
-      lane_step step[2];
+      lane_step step[M][2];
 #pragma unroll
       for (unsigned p = 0; p < 2; ++p) {
         if (p == 1 && !twice) break;
-        const block_dot sums = dot<Type>(w, x.part[p].q + met * 32);
-        step[p] = step_of<Type>(head, sums.low, sums.high, __ldg(x.part[p].d + met), exact_float(__ldg(x.part[p].sum + met)));
+        const float dx = __ldg(x.part[p].d + met), xsum = exact_float(__ldg(x.part[p].sum + met));
+#pragma unroll
+        for (unsigned m = 0; m < M; ++m) {
+          const block_dot sums = dot<Type>(w[m], x.part[p].q + met * 32);
+          step[m][p] = step_of<Type>(head[m], sums.low, sums.high, dx, xsum);
+        }
       }
 #pragma unroll
       for (unsigned turn = 0; turn < 4; ++turn) {
-        const float before = __shfl_sync(0xffffffffu, y[i], from);
-        float lane = after<Type>(step[0], before);
-        if (twice) lane = after<Type>(step[1], lane);
-        if (thread / 8 == turn) y[i] = exists ? lane : before;
+#pragma unroll
+        for (unsigned m = 0; m < M; ++m) {
+          const float before = __shfl_sync(0xffffffffu, y[m][i], from);
+          float lane = after<Type>(step[m][0], before);
+          if (twice) lane = after<Type>(step[m][1], lane);
+          if (thread / 8 == turn) y[m][i] = exists ? lane : before;
+        }
       }
     }
   }
 #pragma unroll
-  for (unsigned i = 0; i < N; ++i) y[i] = lane_sum(y[i]);
+  for (unsigned m = 0; m < M; ++m) {
+#pragma unroll
+    for (unsigned i = 0; i < N; ++i) y[m][i] = lane_sum(y[m][i]);
+  }
 }
-inline constexpr unsigned first_holder = 24;  // of the threads that hold multiply_row's results
+inline constexpr unsigned first_holder = 24;  // of the threads that hold multiply_rows' results
 
 // Calls body<Type>() for a format that has kernels.
 template <class Body>

@@ -1,5 +1,6 @@
 #include "config/assert.hpp"
 #include "kernels/cuda/activations.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/router.hpp"
 
 namespace ebb::kernels::cuda {
@@ -55,6 +56,7 @@ __device__ void rank_row(const ranking& what, std::uint32_t row) {
 }
 
 __global__ void rank_kernel(ranking what) {
+  begin_kernel();
   const std::uint32_t row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   if (row < what.n_rows) rank_row(what, row);
 }
@@ -67,6 +69,7 @@ __device__ void copy_words(const void* from, void* to, std::size_t n_bytes) {
 }
 
 __global__ void __launch_bounds__(dispatch_threads) dispatch_kernel(dispatch what) {
+  begin_kernel();
   __shared__ std::uint32_t expert_of[doorbell_misses_max], rank_of[doorbell_misses_max];
   __shared__ std::uint32_t n_missing, n_cpu_experts, n_cpu_pairs;
   __shared__ std::uint32_t picks[doorbell_misses_max];
@@ -167,14 +170,14 @@ __global__ void __launch_bounds__(dispatch_threads) dispatch_kernel(dispatch wha
 void rank_experts(const ranking& what, cudaStream_t stream) {
   EBB_ASSERT(what.n_experts <= per_thread_max * 32);
   EBB_ASSERT(what.top_k <= 32);
-  rank_kernel<<<(what.n_rows + 3) / 4, 128, 0, stream>>>(what);
+  launch_kernel(rank_kernel, dim3((what.n_rows + 3) / 4), 128, 0, stream, what);
 }
 
 void dispatch_experts(const dispatch& what, cudaStream_t stream) {
   EBB_ASSERT(what.rank.n_experts <= per_thread_max * 32);
   EBB_ASSERT(what.rank.n_rows <= doorbell_rows_max);
   EBB_ASSERT(what.rank.n_rows * what.rank.top_k <= doorbell_misses_max);
-  dispatch_kernel<<<1, dispatch_threads, 0, stream>>>(what);
+  launch_kernel(dispatch_kernel, dim3(1), dispatch_threads, 0, stream, what);
 }
 
 }  // namespace ebb::kernels::cuda

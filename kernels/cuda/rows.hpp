@@ -8,7 +8,7 @@
 namespace ebb::kernels::cuda {
 
 // y row i = rms_norm(x row x_row[i] (or i, where null)), as floats and quantised; without residuals where to.part[1].q is null.
-// One block a row. Needs n_cols * 4 bytes of shared memory: n_cols <= 12,288 without asking the device for more.
+// One block a row, which must fit into shared memory: n_cols <= 11,264 without asking the device for more.
 void norm_and_quantise(const float* x, const std::uint32_t* x_row, const float* weight, float eps, std::uint32_t n_rows, const activation_buffer& to,
                        cudaStream_t stream);
 

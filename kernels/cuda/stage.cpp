@@ -146,9 +146,13 @@ result<void> stage::run_chunk(const stage_window& what, std::uint32_t begin, std
 result<void> stage::run_few(const stage_window& what, std::uint32_t n, std::uint32_t chunks) {
   if (!what.resident && !ways_chosen_) choose_ways(what);
   const std::uint32_t bucket = std::min(std::bit_ceil(chunks), memory_->chunks_of(memory_->shape().context - 1));
-  const graph_key key{n, bucket, what.resident};
+  bool apart = true;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    for (std::uint32_t other = 0; other < i; ++other) apart = apart && what.rows[i].session != what.rows[other].session;
+  }
+  const graph_key key{n, bucket, what.resident, apart};
   if (cudaGraphExec_t graph = graph_for(key)) cudaGraphLaunch(graph, stream_.get());
-  else enqueue_few(n, bucket, what.resident, memory_->picked_host);
+  else enqueue_few(key);
   if (auto settled = settle(!what.resident, n); !settled) return settled;
   if (!memory_->has_output()) return {};
   const std::size_t n_vocab = memory_->shape().n_vocab;
@@ -170,7 +174,7 @@ cudaGraphExec_t stage::graph_for(const graph_key& key) {
   captured_graph& fresh = graphs_[key];
   fresh.last_used = window_number_;
   if (cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
-    enqueue_few(key.n_rows, key.chunks, key.resident, memory_->picked_host);
+    enqueue_few(key);
     cudaGraph_t recorded = nullptr;
     if (cudaStreamEndCapture(stream_.get(), &recorded) == cudaSuccess) {
       cudaGraphExec_t made = nullptr;
@@ -183,13 +187,12 @@ cudaGraphExec_t stage::graph_for(const graph_key& key) {
   return fresh.graph.get();
 }
 
-void stage::enqueue_few(std::uint32_t n, std::uint32_t chunks, bool resident, std::uint32_t* picked) {
+void stage::enqueue_few(const graph_key& what) {
   const stage_shape& shape = memory_->shape();
+  const std::uint32_t n = what.n_rows;
   const window_input input = memory_->input_at(memory_->input, n);
   cudaMemcpyAsync(memory_->input, memory_->input_host, input.size_bytes, cudaMemcpyHostToDevice, stream_.get());
-  for (std::uint32_t layer = 0; layer < shape.n_layers; ++layer) {
-    enqueue_layer_few(layer, n, chunks, resident, picked + std::size_t{layer} * shape.rows_max * shape.top_k, input);
-  }
+  for (std::uint32_t layer = 0; layer < shape.n_layers; ++layer) enqueue_layer_few(layer, what, input);
   if (!memory_->has_output()) {
     cudaMemcpyAsync(memory_->x_host, input.x, std::size_t{n} * shape.d_model * sizeof(float), cudaMemcpyDeviceToHost, stream_.get());
     return;
@@ -200,42 +203,48 @@ void stage::enqueue_few(std::uint32_t n, std::uint32_t chunks, bool resident, st
   cudaMemcpyAsync(memory_->logits_host, memory_->logits, std::size_t{n} * shape.n_vocab * sizeof(float), cudaMemcpyDeviceToHost, stream_.get());
 }
 
-void stage::enqueue_attention(const layer_on_device& layer, std::uint32_t n, const window_input& input, std::uint32_t chunks) {
+void stage::enqueue_attention(const layer_on_device& layer, std::uint32_t n, const window_input& input, std::uint32_t chunks, bool apart) {
   const stage_shape& shape = memory_->shape();
-  turn_and_store({memory_->q, memory_->k, memory_->v, layer.attn_q_norm, layer.attn_k_norm, shape.rms_eps, input.cos, input.sin, input.rows, n,
-                  shape.n_heads, layer.kv},
-                 stream_.get());
+  const turn_arguments turn{memory_->q, memory_->k, memory_->v, layer.attn_q_norm, layer.attn_k_norm, shape.rms_eps, input.cos, input.sin, input.rows, n,
+                            shape.n_heads, layer.kv};
+  const bool in_one = apart && chunks == 1;
+  if (!in_one) turn_and_store(turn, stream_.get());
   const std::uint32_t stride = chunks * attention_chunk;
   const auto at_once = static_cast<std::uint32_t>(std::clamp<std::size_t>(memory_->scores_max / (std::size_t{shape.n_heads} * stride), 1, n));
   for (std::uint32_t first = 0; first < n; first += at_once) {
-    attention({.q = memory_->q + std::size_t{first} * shape.n_heads * shape.head_dim,
-               .kv = layer.kv,
-               .rows = input.rows + first,
-               .n_rows = std::min(at_once, n - first),
-               .n_heads = shape.n_heads,
-               .chunks = chunks,
-               .context_stride = stride,
-               .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim)),
-               .scores = memory_->scores,
-               .chunk_max = memory_->chunk_max,
-               .chunk_sum = memory_->chunk_sum,
-               .chunk_out = memory_->chunk_out,
-               .arrivals = memory_->arrivals,
-               .out = from_row(memory_->attended, first)},
-              stream_.get());
+    const attention_arguments heads{
+        .q = memory_->q + std::size_t{first} * shape.n_heads * shape.head_dim,
+        .kv = layer.kv,
+        .rows = input.rows + first,
+        .n_rows = std::min(at_once, n - first),
+        .n_heads = shape.n_heads,
+        .chunks = chunks,
+        .context_stride = stride,
+        .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim)),
+        .scores = memory_->scores,
+        .chunk_max = memory_->chunk_max,
+        .chunk_sum = memory_->chunk_sum,
+        .chunk_out = memory_->chunk_out,
+        .arrivals = memory_->arrivals,
+        .out = from_row(memory_->attended, first)};
+    EBB_ASSERT(!in_one || heads.n_rows == n);
+    if (in_one) turn_and_attend(turn, heads, stream_.get());
+    else attention(heads, stream_.get());
   }
 }
 
-void stage::enqueue_layer_few(std::uint32_t number, std::uint32_t n, std::uint32_t chunks, bool resident, std::uint32_t* picked,
-                              const window_input& input) {
+void stage::enqueue_layer_few(std::uint32_t number, const graph_key& what, const window_input& input) {
   const stage_shape& shape = memory_->shape();
+  const std::uint32_t n = what.n_rows;
+  const bool resident = what.resident;
+  std::uint32_t* const picked = memory_->picked_host + std::size_t{number} * shape.rows_max * shape.top_k;
   const layer_on_device& layer = memory_->layers[number];
   stage_memory& m = *memory_;
   const cudaStream_t on = stream_.get();
   norm_and_quantise(input.x, nullptr, layer.attn_norm, shape.rms_eps, n, m.normed, on);
   const matvec_job qkv[] = {{layer.attn_q, m.q}, {layer.attn_k, m.k}, {layer.attn_v, m.v}};
   matvec(qkv, 3, m.normed, n, on);
-  enqueue_attention(layer, n, input, chunks);
+  enqueue_attention(layer, n, input, what.chunks, what.apart);
   const matvec_job output{layer.attn_output, input.x, true};
   matvec(&output, 1, m.attended, n, on);
 
@@ -243,16 +252,16 @@ void stage::enqueue_layer_few(std::uint32_t number, std::uint32_t n, std::uint32
   const matvec_job router{layer.router, m.router_logits};
   matvec(&router, 1, m.normed, n, on);
   dispatch way{.rank = {m.router_logits, n, shape.n_experts, shape.top_k, picked, m.pair_weight},
-               .experts = m.experts + std::size_t{number} * shape.n_experts,
-               .pairs = m.pairs,
-               .staging = m.staging + number,
-               .place = {m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, store_pinned_ ? m.spare_count : 0},
-               .cpu_of = m.cpu_of,
-               .window_number = input.number,
-               .layer = number,
-               .n_layers = shape.n_layers,
-               .normed = m.normed,
-               .posted = {m.posted[0], m.posted[1]}};
+        .experts = m.experts + std::size_t{number} * shape.n_experts,
+        .pairs = m.pairs,
+        .staging = m.staging + number,
+        .place = {m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, store_pinned_ ? m.spare_count : 0},
+        .cpu_of = m.cpu_of,
+        .window_number = input.number,
+        .layer = number,
+        .n_layers = shape.n_layers,
+        .normed = m.normed,
+        .posted = {m.posted[0], m.posted[1]}};
   if (!resident) way.bell = m.bell;
   dispatch_experts(way, on);
   if (!resident) fetch_staged(way.staging, way.place, on);
@@ -265,6 +274,7 @@ void stage::enqueue_layer_few(std::uint32_t number, std::uint32_t n, std::uint32
                             .formats = {layer.expert_formats[0], layer.expert_formats[1], layer.expert_formats[2]},
                             .normed = m.normed,
                             .hidden = m.hidden,
+                            .arrivals = m.hidden_arrivals,
                             .cpu_out = resident ? nullptr : m.cpu_out,
                             .x = input.x};
   expert_hidden(experts, on);
@@ -329,51 +339,66 @@ void stage::choose_ways(const stage_window& what) {
   stage_memory& m = *memory_;
   const stage_shape& shape = m.shape();
   constexpr std::uint32_t tried_max = 8;
-  const std::uint32_t tried = std::min(tried_max, shape.n_experts);
+  const std::uint32_t tried = std::min({tried_max, shape.n_experts, shape.top_k});
   const auto fill = [&](auto of) {
     for (std::uint32_t missing = 0; missing <= doorbell_misses_max; ++missing) m.cpu_of_host[missing] = of(missing);
     cudaMemcpyAsync(m.cpu_of, m.cpu_of_host, (doorbell_misses_max + 1) * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_.get());
   };
   if (!store_pinned_) return fill([](std::uint32_t missing) { return missing; });
 
-  std::vector<std::uint32_t> absent;
-  for (std::uint32_t e = 0; e < shape.n_experts && absent.size() < tried; ++e) {
-    if (!what.experts[e].in_slot) absent.push_back(e);
-  }
-  if (absent.empty()) {
-    ways_chosen_ = false;  // another window will see some of the first layer
-    return fill([](std::uint32_t) { return 0u; });
-  }
-  staging_list list{};
-  list.count = static_cast<std::uint32_t>(absent.size());
-  for (std::uint32_t i = 0; i < list.count; ++i) {
-    for (std::size_t which = 0; which < matrices_per_expert; ++which) list.from[i][which] = reinterpret_cast<const std::uint8_t*>(what.experts[absent[i]].matrix[which]);
-  }
-  cudaMemcpy(m.staging, &list, sizeof list, cudaMemcpyHostToDevice);
-  const layer_on_device& layer = m.layers[0];
-  const staging_place place{m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, m.spare_count};
-  double copy_ms = 1e9;
-  for (int round = 0; round < 4; ++round) {
+  // Every measurement takes experts of another layer, which no cache of the CPU holds.
+  std::uint32_t next_layer = 0;
+  const auto absent_experts = [&](std::uint32_t n) {
+    const std::uint32_t layer = next_layer++ % shape.n_layers;
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t e = 0; e < shape.n_experts && found.size() < n; ++e) {
+      if (!what.experts[std::size_t{layer} * shape.n_experts + e].in_slot) found.push_back(e);
+    }
+    return std::pair{layer, found};
+  };
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  constexpr int rounds = 5;
+  std::vector<double> copying;
+  for (int round = 0; round < rounds; ++round) {
+    const auto [number, absent] = absent_experts(tried);
+    if (absent.size() < tried) {
+      ways_chosen_ = false;  // another window will see more of them
+      return fill([](std::uint32_t) { return 0u; });
+    }
+    staging_list list{};
+    list.count = tried;
+    for (std::uint32_t i = 0; i < tried; ++i) {
+      const expert_entry& from = what.experts[std::size_t{number} * shape.n_experts + absent[i]];
+      for (std::size_t which = 0; which < matrices_per_expert; ++which) list.from[i][which] = reinterpret_cast<const std::uint8_t*>(from.matrix[which]);
+    }
+    cudaMemcpy(m.staging, &list, sizeof list, cudaMemcpyHostToDevice);
+    const layer_on_device& layer = m.layers[number];
+    const staging_place place{m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, m.spare_count};
     cudaStreamSynchronize(stream_.get());
     const auto began = clock::now();
     fetch_staged(m.staging, place, stream_.get());
     cudaStreamSynchronize(stream_.get());
-    copy_ms = std::min(copy_ms, ms_since(began) / list.count);
+    copying.push_back(ms_since(began) / tried);
   }
+  const double copy_ms = median(copying);
   activations x;
   x.n_cols = shape.d_model;
   for (unsigned p = 0; p < 2; ++p) x.part[p] = {m.posted[p].q, m.posted[p].d, m.posted[p].sum};
   std::vector<double> cpu_ms(1, 0.0);  // of so many experts
-  for (std::uint32_t n = 1; n <= absent.size(); ++n) {
-    std::vector<miss> misses;
-    for (std::uint32_t i = 0; i < n; ++i) misses.push_back({0, absent[i]});
-    double best = 1e9;
-    for (int round = 0; round < 5; ++round) {
+  for (std::uint32_t n = 1; n <= tried; ++n) {
+    std::vector<double> computing;
+    for (int round = 0; round < rounds; ++round) {
+      const auto [number, absent] = absent_experts(n);
+      std::vector<miss> misses;
+      for (const std::uint32_t expert : absent) misses.push_back({0, expert});
       const auto began = clock::now();
-      misses_.compute(0, misses, x, m.results);
-      best = std::min(best, ms_since(began));
+      misses_.compute(number, misses, x, m.results);
+      computing.push_back(ms_since(began));
     }
-    cpu_ms.push_back(best + 0.01);  // and the doorbell
+    cpu_ms.push_back(median(computing) + 0.01);  // and the doorbell
   }
   const auto cpu_time = [&](std::uint32_t n) { return n < cpu_ms.size() ? cpu_ms[n] : cpu_ms.back() * n / static_cast<double>(cpu_ms.size() - 1); };
   fill([&](std::uint32_t missing) {
@@ -405,7 +430,7 @@ result<void> stage::run_many(const stage_window& what, std::uint32_t begin, std:
     project(layer.attn_q, m.q);
     project(layer.attn_k, m.k);
     project(layer.attn_v, m.v);
-    enqueue_attention(layer, n, input, m.chunks_of(last_position));
+    enqueue_attention(layer, n, input, m.chunks_of(last_position), false);
     matmul({.w = layer.attn_output, .x = m.attended, .n = n, .y = input.x, .add = true}, on);
 
     norm_and_quantise(input.x, nullptr, layer.ffn_norm, shape.rms_eps, n, m.normed, on);

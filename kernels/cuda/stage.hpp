@@ -48,6 +48,7 @@ class stage final : public gpu_stage {
   struct graph_key {
     std::uint32_t n_rows, chunks;
     bool resident;
+    bool apart;  // every row is of another session
     auto operator<=>(const graph_key&) const = default;
   };
   struct captured_graph {
@@ -68,15 +69,15 @@ class stage final : public gpu_stage {
 
   // Few rows.
   result<void> run_few(const stage_window& what, std::uint32_t n, std::uint32_t chunks);
-  void enqueue_few(std::uint32_t n, std::uint32_t chunks, bool resident, std::uint32_t* picked);
-  void enqueue_layer_few(std::uint32_t layer, std::uint32_t n, std::uint32_t chunks, bool resident, std::uint32_t* picked, const window_input& input);
+  void enqueue_few(const graph_key& what);
+  void enqueue_layer_few(std::uint32_t layer, const graph_key& what, const window_input& input);
   cudaGraphExec_t graph_for(const graph_key& key);
   void answer_bell(std::uint32_t n);
   void choose_ways(const stage_window& what);
 
   // Many rows.
   result<void> run_many(const stage_window& what, std::uint32_t begin, std::uint32_t n);
-  void enqueue_attention(const layer_on_device& layer, std::uint32_t n, const window_input& input, std::uint32_t chunks);
+  void enqueue_attention(const layer_on_device& layer, std::uint32_t n, const window_input& input, std::uint32_t chunks, bool apart);
   void group_picks(const stage_window& what, std::uint32_t layer, std::uint32_t begin, std::uint32_t n);
   void write_tiles(const stage_window& what, std::uint32_t layer);
   void compute_groups(std::uint32_t layer, std::size_t first, std::size_t last);

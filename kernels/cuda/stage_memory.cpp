@@ -18,7 +18,7 @@ result<void> check_shape(const stage_shape& shape) {
   if (shape.head_dim % 32 != 0 || shape.head_dim > 256) return refuse("heads of " + std::to_string(shape.head_dim) + " values are not supported, only multiples of 32 up to 256");
   if (shape.n_experts > 512) return refuse("more than 512 experts a layer are not supported");
   if (shape.top_k > 32) return refuse("more than 32 experts a token are not supported");
-  if (shape.d_model > 12'288) return refuse("rows of more than 12288 values are not supported");
+  if (shape.d_model > 11'264) return refuse("rows of more than 11264 values are not supported");
   return {};
 }
 
@@ -141,6 +141,7 @@ void stage_memory::describe_buffers(allocator& from) {
   gate = from.take<float>(pairs_max * shape_.d_ff);
   up = from.take<float>(pairs_max * shape_.d_ff);
   take_activations(from, pairs_max, shape_.d_ff, true, hidden);
+  hidden_arrivals = from.take<std::uint32_t>(std::size_t{doorbell_misses_max} * shape_.d_ff / 32);
   expert_out = from.take<float>(pairs_max * shape_.d_model);
   place_row = from.take<std::uint32_t>(pairs_max);
   place_pair = from.take<std::uint32_t>(pairs_max);

@@ -62,6 +62,7 @@ class stage_memory {
   float* cpu_out = nullptr;                 // [doorbell_misses_max, d_model]
   float *gate = nullptr, *up = nullptr;     // [P, d_ff]
   activation_buffer hidden;                 // [P, d_ff]
+  std::uint32_t* hidden_arrivals = nullptr; // [doorbell_misses_max, d_ff / 32]
   float* expert_out = nullptr;              // [P, d_model]
   std::uint32_t *place_row = nullptr, *place_pair = nullptr;  // [P]
   matmul_tile* tiles = nullptr;             // [3, tiles_max]

@@ -179,6 +179,7 @@ TEST_CASE("attention has the CPU's bits at every length, for every grouping of h
       const std::uint32_t positions[] = {length - 1, std::max(length, 3u) - 3};
       cuda::kv_layer kv{nullptr, nullptr, n_kv_heads, context, head_dim};
       std::vector<std::uint16_t> k = random.halves(std::size_t{2} * n_kv_heads * context * head_dim), v = random.halves(k.size());
+      const std::vector<std::uint16_t> k_before = k, v_before = v;
       const std::vector<float> q = random.normals(n_rows * n_heads * head_dim), fresh_k = random.normals(n_rows * n_kv_heads * head_dim),
                                fresh_v = random.normals(fresh_k.size()), q_norm = random.normals(head_dim), k_norm = random.normals(head_dim);
       std::vector<float> cos(n_rows * half), sin(n_rows * half);
@@ -227,6 +228,21 @@ TEST_CASE("attention has the CPU's bits at every length, for every grouping of h
       CHECK(device_v.read() == v);
       check_quantised(out, expected);
       CHECK(arrivals.read() == std::vector<std::uint32_t>(heads, 0));
+
+      if (length > attention_chunk) continue;  // the way that turns and attends in one launch
+      const on_gpu<std::uint16_t> again_k(k_before), again_v(v_before);
+      const on_gpu<float> again_q(q);
+      kv.k = again_k.data();
+      kv.v = again_v.data();
+      const activations_on_gpu again(n_rows, n_heads * head_dim);
+      cuda::turn_and_attend({again_q.data(), device_fresh_k.data(), device_fresh_v.data(), device_q_norm.data(), device_k_norm.data(), 1e-6f, device_cos.data(),
+                             device_sin.data(), device_rows.data(), n_rows, n_heads, kv},
+                            {again_q.data(), kv, device_rows.data(), n_rows, n_heads, 1, attention_chunk, scale, nullptr, nullptr, nullptr, nullptr, nullptr,
+                             again.view()},
+                            stream);
+      check_quantised(again, expected);
+      CHECK(again_k.read() == k);
+      CHECK(again_v.read() == v);
     }
   }
 }
