@@ -52,6 +52,8 @@ class fake_gpu_stage final : public kernels::gpu_stage {
   std::span<const float> logits() const noexcept override { return logits_; }
   const kernels::window_timing& timing() const noexcept override { return timing_; }
   std::uint64_t held_bytes() const noexcept override { return gpu_->stage_bytes; }
+  std::uint32_t chunk_rows() const noexcept override { return shape_.rows_max; }
+  std::uint32_t graphs() const noexcept override { return 0; }
 
  private:
   std::shared_ptr<fake_gpu_state> gpu_;
