@@ -89,8 +89,8 @@ card::card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<con
     : weights_(std::move(weights)),
       vocabulary_(std::move(vocabulary)),
       options_(options),
-      stage_(std::move(stage)),
       memory_(std::move(memory)),
+      stage_(std::move(stage)),
       now_(std::move(now)),
       reserve_mib_(options.reserve_mib) {}
 
@@ -333,7 +333,7 @@ bus::card_report card::report(std::uint64_t free_bytes) const {
   said.expert_cache_mib = to_mib(memory_.arena().mapped_bytes());
   said.expert_cache_full_mib = to_mib(memory_.arena().layout().full_bytes);
   said.vram_free_mib = to_mib(free_bytes);
-  said.prompt_chunk = options_.prompt_chunk_rows;
+  said.prompt_chunk = std::min(options_.prompt_chunk_rows, stage_->chunk_rows());
   said.short_mib = to_mib(short_bytes_);
   said.took_ms = took_ms_;
   return said;

@@ -110,8 +110,8 @@ class card {
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
   card_options options_;
+  card_memory memory_;  // outlives the stage, whose last window may still read the slots
   std::unique_ptr<model::stage> stage_;
-  card_memory memory_;
   clock_fn now_;
 
   std::unordered_map<session_id, model::completion> completions_;

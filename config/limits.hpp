@@ -107,6 +107,7 @@ inline constexpr std::size_t key_file_bytes_max = 256u << 10;  // so many keys, 
 
 // --- waits between actors. A window of a large model on slow memory stays below a second; these only catch a bug or a lost card.
 inline constexpr std::chrono::seconds window_timeout{120};
+inline constexpr std::chrono::milliseconds doorbell_timeout{20'000};  // of a GPU for the CPU: the slowest CPU takes a second; a spin that outlives its process would take the GPU
 inline constexpr std::chrono::seconds resize_timeout{120};
 inline constexpr std::chrono::seconds order_timeout{120};  // as many long prompts may be before this one
 inline constexpr std::chrono::seconds status_timeout{10};

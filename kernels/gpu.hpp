@@ -4,12 +4,14 @@
 // Shapes: d_model, n_heads, n_kv_heads, head_dim, n_experts, top_k, d_ff (width of an expert), n_vocab. All matrices are row-major.
 // Every result has the bits that docs/ARITHMETIC.md defines, the same as the CPU's.
 #pragma once
+#include "config/limits.hpp"
 #include "config/result.hpp"
 #include "kernels/expert_entry.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/memory/arena.hpp"
 #include "kernels/miss.hpp"
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -71,6 +73,7 @@ struct stage_description {
   std::vector<dense_layer> layers;  // [n_layers]
   output_head output;
   bool store_pinned = false;        // experts that are in no slot lie in memory that was given to gpu::pin
+  std::chrono::milliseconds doorbell_timeout = limits::doorbell_timeout;  // a GPU waits no longer for the CPU; then the card is lost
 };
 
 // Computes experts on the CPU while a GPU waits. Called only by the thread that runs the stage.
@@ -97,6 +100,7 @@ struct window_timing {
   double misses_ms = 0;    // of the CPU, computing
   double waiting_ms = 0;   // of the CPU, for the GPU
   std::uint32_t misses_cpu = 0, misses_copied = 0;
+  double copy_ms_an_expert = 0, cpu_ms_an_expert = 0;  // as the choice between the two was measured; 0: not yet
 };
 
 // The layers that live on a GPU, with their keys and values. One thread at a time.
@@ -117,7 +121,7 @@ class gpu_stage {
   virtual std::uint64_t held_bytes() const noexcept = 0;
   // The most rows that go through the layers at once; a longer window is cut. By what was free when the stage was made.
   virtual std::uint32_t chunk_rows() const noexcept = 0;
-  // Captured so far.
+  // Those that are held now; a capture that failed is none.
   virtual std::uint32_t graphs() const noexcept = 0;
 };
 
@@ -148,7 +152,7 @@ class gpu_driver {
  public:
   virtual ~gpu_driver() = default;
 
-  // Every GPU of this machine; takes no context. Errors: card_lost.
+  // Every GPU of this machine that is new enough; takes no context. Errors: card_lost.
   virtual result<std::vector<gpu_description>> list() const = 0;
 
   // Errors: unknown_device (names those there are), out_of_memory (too little is free for a context), card_lost.

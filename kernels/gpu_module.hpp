@@ -8,7 +8,7 @@
 namespace ebb::kernels {
 
 // Grows with every change of kernels/gpu.hpp and of what it includes: a module of another build is refused.
-inline constexpr std::uint32_t gpu_module_version = 1;
+inline constexpr std::uint32_t gpu_module_version = 2;
 
 // What a module exports, under these names and with C linkage.
 struct gpu_module_result {

@@ -28,6 +28,7 @@ class gpu_stage final : public stage {
 
   const kernels::window_timing& timing() const noexcept { return on_gpu_->timing(); }  // of the last run
   std::uint64_t held_bytes() const noexcept override { return on_gpu_->held_bytes(); }
+  std::uint32_t chunk_rows() const noexcept override { return on_gpu_->chunk_rows(); }
 
  private:
   gpu_stage(std::shared_ptr<const checkpoint> weights, const stage_options& options, std::shared_ptr<const expert_store> store,

@@ -56,6 +56,7 @@ class stage {
   virtual void forget(std::uint32_t session) noexcept = 0;
 
   virtual std::uint64_t held_bytes() const noexcept { return 0; }  // of a GPU; none of a host stage
+  virtual std::uint32_t chunk_rows() const noexcept { return limits::window_rows_max; }  // rows that go through the layers at once
 
   const stage_options& options() const noexcept { return options_; }  // sampled_max filled in
   const shape& dims() const noexcept { return dims_; }

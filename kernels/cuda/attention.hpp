@@ -1,6 +1,6 @@
 // kernels/cuda/attention.hpp: the heads of a window's rows over their cached positions (kernels/attention.hpp), cut into chunks of positions.
 //
-// Two launches. Scores: a block a chunk, key/value head and row, which writes q . k * scale and the largest of the chunk. Mix: a block a chunk,
+// Two launches. Scores: a block a chunk, row and up to eight heads that share their keys, which writes q . k * scale and the largest of the chunk. Mix: a block a chunk,
 // head and row, which needs the largest of all chunks; the last block of a head that ends adds the chunks in ascending order, divides
 // and quantises. So bits depend on neither the number of blocks nor their order.
 #pragma once

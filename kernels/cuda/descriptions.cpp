@@ -63,6 +63,16 @@ class nvml {
 
 }  // namespace
 
+result<bool> is_new_enough(const driver& api, std::uint32_t number) {
+  const std::string which = "cuda:" + std::to_string(number);
+  CUdevice handle = 0;
+  int major = 0;
+  for (const CUresult outcome : {api.cuDeviceGet(&handle, static_cast<int>(number)), api.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)}) {
+    if (auto got = api.check(outcome, which + ": what it can do"); !got) return fail(got.error());
+  }
+  return major >= 8;
+}
+
 result<gpu_description> describe(const driver& api, std::uint32_t number) {
   const std::string which = "cuda:" + std::to_string(number);
   gpu_description said;

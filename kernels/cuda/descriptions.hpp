@@ -5,6 +5,9 @@
 
 namespace ebb::kernels::cuda {
 
+// Whether our kernels run on it: they need compute capability 8.0, for its integer matrix units and copies to shared memory. Errors: card_lost.
+result<bool> is_new_enough(const driver& api, std::uint32_t number);
+
 // Errors: card_lost.
 result<gpu_description> describe(const driver& api, std::uint32_t number);
 

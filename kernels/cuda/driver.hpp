@@ -18,6 +18,7 @@
   each(cuDeviceTotalMem, "cuDeviceTotalMem_v2")                      \
   each(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId")                   \
   each(cuDeviceGetUuid, "cuDeviceGetUuid_v2")                        \
+  each(cuDeviceGetAttribute, "cuDeviceGetAttribute")                 \
   each(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")         \
   each(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2")    \
   each(cuCtxSetCurrent, "cuCtxSetCurrent")                           \

@@ -103,7 +103,7 @@ __global__ void await_kernel(awaited what) {
     const volatile std::uint32_t* gave_up = &what.bell->gave_up;
     const std::uint64_t began = now_ns();
     while (*answered != number) {
-      if (now_ns() - began < doorbell_timeout_ns && *gave_up == 0) continue;
+      if (now_ns() - began < what.timeout_ns && *gave_up == 0) continue;
       *const_cast<volatile std::uint32_t*>(&what.bell->gave_up) = 1;
       break;
     }

@@ -34,6 +34,7 @@ struct awaited {
   std::uint32_t layer, n_layers, d_model;
   const float* results;  // [places, d_model], in the mailslot's memory
   float* cpu_out;
+  std::uint64_t timeout_ns;
 };
 void await_misses(const awaited& what, cudaStream_t stream);
 

@@ -6,7 +6,7 @@
 //   GPU   writes message, activations   -> fence -> rung = number          waits until answered == number, then reads results
 //   CPU   waits until rung is new       -> reads message -> results -> answered = number
 //
-// Both waits end: after doorbell_timeout the GPU gives up, says so in `gave_up`, and its window runs to its end with results that nobody uses.
+// Both waits end: after limits::doorbell_timeout the GPU gives up, says so in `gave_up`, and its window runs to its end with results that nobody uses.
 #pragma once
 #include "config/limits.hpp"
 #include "kernels/miss.hpp"
@@ -15,7 +15,6 @@ namespace ebb::kernels::cuda {
 
 inline constexpr std::uint32_t doorbell_rows_max = limits::miss_rows_max;  // rows of a window that rings; others are driven by the host
 inline constexpr std::uint32_t doorbell_misses_max = 128;  // rows * top_k
-inline constexpr std::uint64_t doorbell_timeout_ns = 20'000'000'000;  // a window of the slowest CPU takes seconds; a spin that outlives its process takes the GPU
 
 struct mailslot {
   // From the GPU.

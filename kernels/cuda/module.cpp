@@ -5,6 +5,7 @@
 #include "kernels/cuda/stage.hpp"
 #include "kernels/gpu_module.hpp"
 #include "kernels/memory/cuda_arena.hpp"
+#include <cstdlib>
 
 namespace ebb::kernels::cuda {
 namespace {
@@ -50,6 +51,9 @@ class opened_driver final : public gpu_driver {
   result<std::vector<gpu_description>> list() const override {
     std::vector<gpu_description> all;
     for (int number = 0; number < api_->n_devices(); ++number) {
+      const auto usable = is_new_enough(*api_, static_cast<std::uint32_t>(number));
+      if (!usable) return fail(usable.error());
+      if (!*usable) continue;
       auto said = describe(*api_, static_cast<std::uint32_t>(number));
       if (!said) return fail(said.error());
       all.push_back(std::move(*said));
@@ -59,6 +63,11 @@ class opened_driver final : public gpu_driver {
   }
 
   result<std::shared_ptr<gpu>> open(std::uint32_t number) const override {
+    if (static_cast<int>(number) < api_->n_devices()) {
+      const auto usable = is_new_enough(*api_, number);
+      if (!usable) return fail(usable.error());
+      if (!*usable) return fail(errc::unknown_device, "cuda:" + std::to_string(number) + " is too old: compute capability 8.0 is needed; use another GPU, or a host card");
+    }
     auto on = device::open(api_, static_cast<int>(number));
     if (!on) return fail(on.error());
     auto about = describe(*api_, number);
@@ -71,6 +80,8 @@ class opened_driver final : public gpu_driver {
 };
 
 result<std::shared_ptr<gpu_driver>> open_module() {
+  // All kernels are loaded with the context, not each when it is first used: what they take must be taken before a cache is sized.
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   auto api = driver::load();
   if (!api) return fail(api.error());
   int runtime_version = 0;

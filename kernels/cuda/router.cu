@@ -22,7 +22,8 @@ __device__ void rank_row(const ranking& what, std::uint32_t row) {
 #pragma unroll
   for (unsigned i = 0; i < per_thread_max; ++i) {
     const std::uint32_t e = i * 32 + thread;
-    mine[i] = e < what.n_experts ? logits[e] : 0.0f;
+    const float logit = e < what.n_experts ? logits[e] : 0.0f;
+    mine[i] = logit == logit ? logit : -INFINITY;  // what a NaN gives is not defined, but an expert that exists
   }
   std::uint32_t taken = 0;  // bit i: mine[i] has been picked
   float first = 0.0f, sum = 0.0f;
@@ -61,11 +62,11 @@ __global__ void rank_kernel(ranking what) {
   if (row < what.n_rows) rank_row(what, row);
 }
 
-// A copy of rows of 4-byte words by the whole block.
+// By the whole block. Both sides have room up to the next multiple of 16 bytes.
 __device__ void copy_words(const void* from, void* to, std::size_t n_bytes) {
   const auto* source = static_cast<const uint4*>(from);
   auto* target = static_cast<uint4*>(to);
-  for (std::size_t i = threadIdx.x; i < n_bytes / 16; i += blockDim.x) target[i] = source[i];
+  for (std::size_t i = threadIdx.x; i < (n_bytes + 15) / 16; i += blockDim.x) target[i] = source[i];
 }
 
 __global__ void __launch_bounds__(dispatch_threads) dispatch_kernel(dispatch what) {

@@ -9,7 +9,7 @@
 namespace ebb::kernels::cuda {
 namespace {
 
-constexpr std::chrono::seconds window_timeout{30};       // longer than the doorbell's own, which ends first and says more
+constexpr std::chrono::seconds window_timeout{30};       // without a sign from the GPU; longer than the doorbell's own, which ends first and says more
 constexpr std::chrono::milliseconds spin_time{2};        // a waiting thread spins so long, then sleeps between looks
 constexpr std::chrono::microseconds nap{50};
 constexpr std::size_t graphs_max = 32;                   // some hundred KiB each; batch sizes and lengths in use are fewer
@@ -41,14 +41,19 @@ result<void> make_handle(Handle& to, Make make, const char* what) {
 
 }  // namespace
 
-stage::stage(int device, std::unique_ptr<stage_memory> memory, miss_pool& misses, bool store_pinned, double rope_base)
-    : device_(device), memory_(std::move(memory)), misses_(misses), store_pinned_(store_pinned), rope_(rope_base, memory_->shape().head_dim / 2) {}
+stage::stage(int device, std::unique_ptr<stage_memory> memory, miss_pool& misses, const stage_description& what)
+    : device_(device),
+      memory_(std::move(memory)),
+      misses_(misses),
+      store_pinned_(what.store_pinned),
+      doorbell_timeout_(what.doorbell_timeout),
+      rope_(what.shape.rope_base, what.shape.head_dim / 2) {}
 
 result<std::unique_ptr<stage>> stage::make(int device, const stage_description& what, miss_pool& misses) {
   if (auto current = check(cudaSetDevice(device), "no context"); !current) return fail(current.error());
   auto memory = stage_memory::make(what);
   if (!memory) return fail(memory.error());
-  std::unique_ptr<stage> made(new stage(device, std::move(*memory), misses, what.store_pinned, what.shape.rope_base));
+  std::unique_ptr<stage> made(new stage(device, std::move(*memory), misses, what));
   const auto new_stream = [](cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); };
   const auto new_event = [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); };
   for (stream_handle* stream : {&made->stream_, &made->copies_}) {
@@ -57,12 +62,31 @@ result<std::unique_ptr<stage>> stage::make(int device, const stage_description& 
   for (event_handle* event : {&made->ready_[0], &made->ready_[1], &made->free_[0], &made->free_[1]}) {
     if (auto got = make_handle(*event, new_event, "no event"); !got) return fail(got.error());
   }
+  made->capture_usual();
   return made;
 }
 
+// The graphs that every answer needs, before anybody asks what is free: what graphs take is then taken, and later ones use the same memory again.
+void stage::capture_usual() {
+  if (!memory_->pairs_alone()) return;
+  const std::uint32_t rows = std::min(memory_->shape().n_sessions, doorbell_rows_max);
+  for (std::uint32_t n = 1; n <= rows && n * memory_->shape().top_k <= doorbell_misses_max; ++n) {
+    for (const bool resident : {true, false}) {
+      graph_for({n, 1, resident, true});
+    }
+  }
+  cudaStreamSynchronize(stream_.get());
+}
+
+// A GPU that did not answer may never do: what it might still use is left to the end of the process, since freeing it would wait.
 stage::~stage() {
   cudaSetDevice(device_);
-  if (!lost_) cudaStreamSynchronize(stream_.get());
+  if (!lost_) {
+    cudaStreamSynchronize(stream_.get());
+    return;
+  }
+  memory_->abandon();
+  for (auto& known : graphs_) static_cast<void>(known.second.graph.release());
 }
 
 result<void> stage::lost(const std::string& why) {
@@ -87,7 +111,7 @@ result<void> stage::run(const stage_window& what, float* x) {
   if (lost_) return fail(*lost_);
   if (auto current = check(cudaSetDevice(device_), "no context"); !current) return current;
   const auto began = clock::now();
-  timing_ = {};
+  timing_ = {.copy_ms_an_expert = timing_.copy_ms_an_expert, .cpu_ms_an_expert = timing_.cpu_ms_an_expert};
   sampled_ = 0;
   refresh_experts(what);
   for (std::uint32_t begin = 0; begin < n; begin += memory_->chunk_rows()) {
@@ -129,6 +153,7 @@ result<void> stage::run_chunk(const stage_window& what, std::uint32_t begin, std
   const stage_shape& shape = memory_->shape();
   const std::uint32_t n = end - begin;
   const auto began = clock::now();
+  const double waited_before_ms = timing_.waiting_ms + timing_.misses_ms;
   ++window_number_;
   write_input(what, begin, n, x);
   std::uint32_t last_position = 0;
@@ -136,7 +161,7 @@ result<void> stage::run_chunk(const stage_window& what, std::uint32_t begin, std
   const bool few = what.rows.size() <= doorbell_rows_max && n * shape.top_k <= doorbell_misses_max && memory_->pairs_alone();
   auto ran = few ? run_few(what, n, memory_->chunks_of(last_position)) : run_many(what, begin, n);
   if (!ran) return ran;
-  timing_.upload_ms += ms_since(began) - timing_.waiting_ms - timing_.misses_ms;
+  timing_.upload_ms += ms_since(began) - (timing_.waiting_ms + timing_.misses_ms - waited_before_ms);
   if (!memory_->has_output()) std::copy_n(memory_->x_host, std::size_t{n} * shape.d_model, x + std::size_t{begin} * shape.d_model);
   return {};
 }
@@ -144,16 +169,22 @@ result<void> stage::run_chunk(const stage_window& what, std::uint32_t begin, std
 // --- few rows
 
 result<void> stage::run_few(const stage_window& what, std::uint32_t n, std::uint32_t chunks) {
-  if (!what.resident && !ways_chosen_) choose_ways(what);
+  if (!what.resident && ways_version_ != what.experts_version && !ways_chosen_) choose_ways(what);
   const std::uint32_t bucket = std::min(std::bit_ceil(chunks), memory_->chunks_of(memory_->shape().context - 1));
   bool apart = true;
   for (std::uint32_t i = 0; i < n; ++i) {
     for (std::uint32_t other = 0; other < i; ++other) apart = apart && what.rows[i].session != what.rows[other].session;
   }
   const graph_key key{n, bucket, what.resident, apart};
-  if (cudaGraphExec_t graph = graph_for(key)) cudaGraphLaunch(graph, stream_.get());
-  else enqueue_few(key);
+  // Rows of one session together are the end of a prompt, which does not come again.
+  cudaGraphExec_t graph = apart ? graph_for(key) : nullptr;
+  if (graph != nullptr && cudaGraphLaunch(graph, stream_.get()) != cudaSuccess) {
+    cudaGetLastError();
+    graph = nullptr;
+  }
+  if (graph == nullptr) enqueue_few(key);
   if (auto settled = settle(!what.resident, n); !settled) return settled;
+  if (!what.resident) count_copied(what, n);
   if (!memory_->has_output()) return {};
   const std::size_t n_vocab = memory_->shape().n_vocab;
   for (std::size_t i = 0; i < what.sampled.size(); ++i) {
@@ -161,6 +192,22 @@ result<void> stage::run_few(const stage_window& what, std::uint32_t n, std::uint
   }
   sampled_ = what.sampled.size();
   return {};
+}
+
+// What the GPU copied of the store: the experts that were picked, in no slot, and not the CPU's. One that two rows picked counts twice.
+void stage::count_copied(const stage_window& what, std::uint32_t n) {
+  const stage_shape& shape = memory_->shape();
+  std::uint32_t absent = 0;
+  for (std::uint32_t layer = 0; layer < shape.n_layers; ++layer) {
+    for (std::uint32_t row = 0; row < n; ++row) {
+      for (const std::uint32_t expert : picked(layer, row)) absent += what.experts[std::size_t{layer} * shape.n_experts + expert].in_slot ? 0 : 1;
+    }
+  }
+  timing_.misses_copied += absent - timing_.misses_cpu;
+}
+
+std::uint32_t stage::graphs() const noexcept {
+  return static_cast<std::uint32_t>(std::count_if(graphs_.begin(), graphs_.end(), [](const auto& known) { return known.second.graph != nullptr; }));
 }
 
 cudaGraphExec_t stage::graph_for(const graph_key& key) {
@@ -179,10 +226,10 @@ cudaGraphExec_t stage::graph_for(const graph_key& key) {
     if (cudaStreamEndCapture(stream_.get(), &recorded) == cudaSuccess) {
       cudaGraphExec_t made = nullptr;
       if (cudaGraphInstantiate(&made, recorded, 0) == cudaSuccess) fresh.graph.reset(made);
+      if (fresh.graph != nullptr && cudaGraphUpload(made, stream_.get()) != cudaSuccess) fresh.graph.reset();  // its first launch would
     }
     if (recorded != nullptr) cudaGraphDestroy(recorded);
   }
-  if (fresh.graph == nullptr) ++graphs_refused_;
   cudaGetLastError();
   return fresh.graph.get();
 }
@@ -278,7 +325,8 @@ void stage::enqueue_layer_few(std::uint32_t number, const graph_key& what, const
                             .cpu_out = resident ? nullptr : m.cpu_out,
                             .x = input.x};
   expert_hidden(experts, on);
-  if (!resident) await_misses({m.bell, way.staging, input.number, number, shape.n_layers, shape.d_model, m.results, m.cpu_out}, on);
+  if (!resident) await_misses({m.bell, way.staging, input.number, number, shape.n_layers, shape.d_model, m.results, m.cpu_out,
+                               static_cast<std::uint64_t>(std::chrono::nanoseconds(doorbell_timeout_).count())}, on);
   expert_down(experts, on);
 }
 
@@ -303,10 +351,10 @@ result<void> stage::settle(bool with_bell, std::uint32_t n) {
   const auto began = clock::now();
   const double misses_before = timing_.misses_ms;
   auto progress = began;
-  const std::atomic_ref<std::uint32_t> rung(memory_->bell->rung), answered(memory_->bell->answered);
+  const std::atomic_ref<std::uint32_t> rung(memory_->bell->rung), answered(memory_->bell->answered), gave_up(memory_->bell->gave_up);
   for (std::uint32_t looks = 0;; ++looks) {
     if (with_bell) {
-      if (const std::uint32_t number = rung.load(std::memory_order_acquire); number != bell_handled_) {
+      if (const std::uint32_t number = rung.load(std::memory_order_acquire); number != bell_handled_ && gave_up.load(std::memory_order_acquire) == 0) {
         bell_handled_ = number;
         answer_bell(n);
         answered.store(number, std::memory_order_release);
@@ -320,14 +368,14 @@ result<void> stage::settle(bool with_bell, std::uint32_t n) {
     if (state != cudaErrorNotReady) return lost(check(state, "a window failed").error().text);
     const auto waited = clock::now() - progress;
     if (waited > window_timeout) {
-      std::atomic_ref<std::uint32_t>(memory_->bell->gave_up).store(1, std::memory_order_release);
+      gave_up.store(1, std::memory_order_release);
       return lost("did not end a window within " + std::to_string(window_timeout.count()) + " s");
     }
     if (waited > spin_time && !with_bell) std::this_thread::sleep_for(nap);
   }
   timing_.waiting_ms += ms_since(began) - (timing_.misses_ms - misses_before);
-  if (std::atomic_ref<std::uint32_t>(memory_->bell->gave_up).load(std::memory_order_acquire) != 0) {
-    return lost("waited " + std::to_string(doorbell_timeout_ns / 1'000'000'000) + " s for experts from the CPU in vain");
+  if (gave_up.load(std::memory_order_acquire) != 0) {
+    return lost("waited " + std::to_string(doorbell_timeout_.count()) + " ms for experts from the CPU in vain");
   }
   return {};
 }
@@ -335,7 +383,7 @@ result<void> stage::settle(bool with_bell, std::uint32_t n) {
 // How many of a layer's missing experts the CPU computes while the others are copied: measured once, on experts of this model. Neither way
 // changes a bit. The times of the two ways overlap, so the larger of them counts.
 void stage::choose_ways(const stage_window& what) {
-  ways_chosen_ = true;
+  ways_version_ = what.experts_version;
   stage_memory& m = *memory_;
   const stage_shape& shape = m.shape();
   constexpr std::uint32_t tried_max = 8;
@@ -344,18 +392,24 @@ void stage::choose_ways(const stage_window& what) {
     for (std::uint32_t missing = 0; missing <= doorbell_misses_max; ++missing) m.cpu_of_host[missing] = of(missing);
     cudaMemcpyAsync(m.cpu_of, m.cpu_of_host, (doorbell_misses_max + 1) * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_.get());
   };
+  ways_chosen_ = true;
   if (!store_pinned_) return fill([](std::uint32_t missing) { return missing; });
 
   // Every measurement takes experts of another layer, which no cache of the CPU holds.
-  std::uint32_t next_layer = 0;
-  const auto absent_experts = [&](std::uint32_t n) {
-    const std::uint32_t layer = next_layer++ % shape.n_layers;
+  std::vector<std::pair<std::uint32_t, std::vector<std::uint32_t>>> layers_with_misses;
+  for (std::uint32_t layer = 0; layer < shape.n_layers; ++layer) {
     std::vector<std::uint32_t> found;
-    for (std::uint32_t e = 0; e < shape.n_experts && found.size() < n; ++e) {
+    for (std::uint32_t e = 0; e < shape.n_experts && found.size() < tried; ++e) {
       if (!what.experts[std::size_t{layer} * shape.n_experts + e].in_slot) found.push_back(e);
     }
-    return std::pair{layer, found};
-  };
+    if (found.size() == tried) layers_with_misses.emplace_back(layer, std::move(found));
+  }
+  if (layers_with_misses.empty()) {
+    ways_chosen_ = false;  // with so few misses the choice matters little; another residency may have more
+    return fill([](std::uint32_t) { return 0u; });
+  }
+  std::size_t next_layer = 0;
+  const auto absent_experts = [&]() -> const auto& { return layers_with_misses[next_layer++ % layers_with_misses.size()]; };
   const auto median = [](std::vector<double> values) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
@@ -363,18 +417,14 @@ void stage::choose_ways(const stage_window& what) {
   constexpr int rounds = 5;
   std::vector<double> copying;
   for (int round = 0; round < rounds; ++round) {
-    const auto [number, absent] = absent_experts(tried);
-    if (absent.size() < tried) {
-      ways_chosen_ = false;  // another window will see more of them
-      return fill([](std::uint32_t) { return 0u; });
-    }
+    const auto& [number, absent] = absent_experts();
     staging_list list{};
     list.count = tried;
     for (std::uint32_t i = 0; i < tried; ++i) {
       const expert_entry& from = what.experts[std::size_t{number} * shape.n_experts + absent[i]];
       for (std::size_t which = 0; which < matrices_per_expert; ++which) list.from[i][which] = reinterpret_cast<const std::uint8_t*>(from.matrix[which]);
     }
-    cudaMemcpy(m.staging, &list, sizeof list, cudaMemcpyHostToDevice);
+    cudaMemcpyAsync(m.staging, &list, sizeof list, cudaMemcpyHostToDevice, stream_.get());
     const layer_on_device& layer = m.layers[number];
     const staging_place place{m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, m.spare_count};
     cudaStreamSynchronize(stream_.get());
@@ -391,9 +441,9 @@ void stage::choose_ways(const stage_window& what) {
   for (std::uint32_t n = 1; n <= tried; ++n) {
     std::vector<double> computing;
     for (int round = 0; round < rounds; ++round) {
-      const auto [number, absent] = absent_experts(n);
+      const auto& [number, absent] = absent_experts();
       std::vector<miss> misses;
-      for (const std::uint32_t expert : absent) misses.push_back({0, expert});
+      for (std::uint32_t i = 0; i < n; ++i) misses.push_back({0, absent[i]});
       const auto began = clock::now();
       misses_.compute(number, misses, x, m.results);
       computing.push_back(ms_since(began));
@@ -409,8 +459,8 @@ void stage::choose_ways(const stage_window& what) {
     }
     return best;
   });
-  copy_ms_per_expert_ = copy_ms;
-  cpu_ms_per_expert_ = cpu_ms.back() / static_cast<double>(cpu_ms.size() - 1);
+  timing_.copy_ms_an_expert = copy_ms;
+  timing_.cpu_ms_an_expert = cpu_ms.back() / static_cast<double>(tried);
 }
 
 // --- many rows

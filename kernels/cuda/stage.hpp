@@ -41,7 +41,7 @@ class stage final : public gpu_stage {
   const window_timing& timing() const noexcept override { return timing_; }
   std::uint64_t held_bytes() const noexcept override { return memory_->held_bytes(); }
   std::uint32_t chunk_rows() const noexcept override { return memory_->chunk_rows(); }
-  std::uint32_t graphs() const noexcept override { return static_cast<std::uint32_t>(graphs_.size()); }
+  std::uint32_t graphs() const noexcept override;
 
  private:
   using clock = std::chrono::steady_clock;
@@ -61,7 +61,9 @@ class stage final : public gpu_stage {
     bool in_slot;
   };
 
-  stage(int device, std::unique_ptr<stage_memory> memory, miss_pool& misses, bool store_pinned, double rope_base);
+  stage(int device, std::unique_ptr<stage_memory> memory, miss_pool& misses, const stage_description& what);
+
+  void capture_usual();
 
   result<void> run_chunk(const stage_window& what, std::uint32_t begin, std::uint32_t end, float* x);
   void write_input(const stage_window& what, std::uint32_t begin, std::uint32_t n, const float* x);
@@ -73,6 +75,7 @@ class stage final : public gpu_stage {
   void enqueue_layer_few(std::uint32_t layer, const graph_key& what, const window_input& input);
   cudaGraphExec_t graph_for(const graph_key& key);
   void answer_bell(std::uint32_t n);
+  void count_copied(const stage_window& what, std::uint32_t n);
   void choose_ways(const stage_window& what);
 
   // Many rows.
@@ -91,17 +94,17 @@ class stage final : public gpu_stage {
   std::unique_ptr<stage_memory> memory_;
   miss_pool& misses_;
   bool store_pinned_;
+  std::chrono::milliseconds doorbell_timeout_;
   rope_table rope_;
   stream_handle stream_, copies_;
   event_handle ready_[2], free_[2];
   std::map<graph_key, captured_graph> graphs_;
-  std::uint32_t graphs_refused_ = 0;     // captures that failed, for want of memory; then windows run without a graph
 
   std::uint32_t window_number_ = 0;
   std::uint32_t bell_handled_ = 0;
   std::optional<std::uint64_t> experts_version_;
   bool ways_chosen_ = false;
-  double copy_ms_per_expert_ = 0, cpu_ms_per_expert_ = 0;  // as measured; 0: not yet
+  std::optional<std::uint64_t> ways_version_;  // of the experts that were last looked at for it
   std::size_t sampled_ = 0;              // of the last run
   std::vector<group> groups_;
   std::vector<std::uint32_t> counts_;        // [n_experts], scratch of group_picks

@@ -47,7 +47,8 @@ result<std::unique_ptr<stage_memory>> stage_memory::make(const stage_description
     allocator buffers;
     made->describe_buffers(buffers);
     if (buffers.used_bytes() > free_bytes / buffers_share && made->chunk_rows_ / 2 >= chunk_rows_min) continue;
-    piece = take_device(buffers.used_bytes(), "no room for the buffers of a window");
+    piece = take_device(buffers.used_bytes(), "no room for the buffers of a window of " + std::to_string(made->chunk_rows_) +
+                                                  " rows; lower `context` or `parallel`, give the card fewer layers, or free memory of the GPU");
     if (!piece) return fail(piece.error());
     made->buffers_piece_ = std::move(*piece);
     made->held_bytes_ = weights.used_bytes() + buffers.used_bytes();
@@ -64,7 +65,15 @@ result<std::unique_ptr<stage_memory>> stage_memory::make(const stage_description
   made->describe_buffers(buffers_at);
   made->describe_pinned(pinned_at);
   if (auto uploaded = made->upload(what); !uploaded) return fail(uploaded.error());
+  // Copies from ordinary memory may return before they have ended, and windows run on streams that do not wait for the one they are on.
+  if (auto ended = check(cudaDeviceSynchronize(), "copying the dense weights"); !ended) return fail(ended.error());
   return made;
+}
+
+void stage_memory::abandon() noexcept {
+  static_cast<void>(weights_piece_.release());
+  static_cast<void>(buffers_piece_.release());
+  static_cast<void>(pinned_piece_.release());
 }
 
 void stage_memory::describe_weights(allocator& from, const stage_description& what) {

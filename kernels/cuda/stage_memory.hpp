@@ -38,6 +38,9 @@ class stage_memory {
   // Whether windows of few rows may go a pair at a time, without the host: gate and up of every layer have one format, and all are quantised.
   bool pairs_alone() const noexcept { return pairs_alone_; }
 
+  // Forgets what it holds without giving it back.
+  void abandon() noexcept;
+
   // The input block of a window of n rows, on either side.
   window_input input_at(std::byte* base, std::uint32_t n) const noexcept;
   std::uint32_t chunks_of(std::uint32_t position) const noexcept { return position / attention_chunk + 1; }

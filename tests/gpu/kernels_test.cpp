@@ -5,6 +5,7 @@
 #include "kernels/cuda/rows.hpp"
 #include "kernels/router.hpp"
 #include "tests/gpu/gpu_memory.hpp"
+#include <limits>
 #include <numeric>
 
 using namespace ebb::kernels;
@@ -243,6 +244,65 @@ TEST_CASE("attention has the CPU's bits at every length, for every grouping of h
       check_quantised(again, expected);
       CHECK(again_k.read() == k);
       CHECK(again_v.read() == v);
+    }
+  }
+}
+
+TEST_CASE("what is posted to the CPU is all of the rows, for widths that are no multiple of 128 too, and a NaN picks experts that exist", "[gpu][kernels]") {
+  generator random(8);
+  for (const std::uint32_t d_model : {96u, 160u, 256u, 2880u}) {
+    for (const std::uint32_t n : {1u, 3u}) {
+      INFO(d_model << " wide, " << n << " rows");
+      constexpr std::uint32_t n_experts = 40, top_k = 6;
+      const owned_activations x(random, n, d_model);
+      const activations_on_gpu normed(x);
+      std::vector<float> logits = random.normals(n * n_experts);
+      for (std::uint32_t e = 0; e < n_experts; ++e) {
+        if (n == 3) logits[e] = std::numeric_limits<float>::quiet_NaN();
+      }
+      const on_gpu<float> device_logits(logits), weight(n * top_k);
+      const on_gpu<std::uint32_t> picked(n * top_k), number(std::vector<std::uint32_t>(1, 7));
+      std::vector<std::uint32_t> all_on_cpu(cuda::doorbell_misses_max + 1);
+      std::iota(all_on_cpu.begin(), all_on_cpu.end(), 0u);
+      const on_gpu<std::uint32_t> cpu_of(all_on_cpu);
+      const on_gpu<cuda::device_expert> experts(std::vector<cuda::device_expert>(n_experts, cuda::device_expert{{nullptr, nullptr, nullptr}, 0}));
+      const on_gpu<cuda::device_pair> pairs(n * top_k);
+      const on_gpu<cuda::staging_list> staging(1);
+      const on_gpu<cuda::mailslot> bell(std::vector<cuda::mailslot>(1));
+      const activations_on_gpu posted(n, d_model + 128);  // with room behind, as the real one has
+      cuda::dispatch what{};
+      what.rank = {device_logits.data(), n, n_experts, top_k, picked.data(), weight.data()};
+      what.experts = experts.data();
+      what.pairs = pairs.data();
+      what.bell = bell.data();
+      what.staging = staging.data();
+      what.cpu_of = cpu_of.data();
+      what.window_number = number.data();
+      what.layer = 2;
+      what.n_layers = 5;
+      what.normed = normed.view();
+      for (unsigned p = 0; p < 2; ++p) what.posted[p] = posted.view().part[p];
+      cuda::dispatch_experts(what, stream);
+      const auto begins_with = [](auto found, const auto& expected) {
+        found.resize(expected.size());
+        return found == expected;
+      };
+      CHECK(begins_with(posted.q(0).read(), x.q));
+      CHECK(begins_with(posted.q(1).read(), x.residual_q));
+      CHECK(begins_with(posted.d(0).read(), x.d));
+      CHECK(begins_with(posted.d(1).read(), x.residual_d));
+      CHECK(begins_with(posted.sum(0).read(), x.sum));
+      CHECK(begins_with(posted.sum(1).read(), x.residual_sum));
+      const cuda::mailslot rung = bell.read()[0];
+      CHECK(rung.rung == cuda::doorbell_number(7, 2, 5));
+      CHECK(rung.layer == 2);
+      CHECK(rung.n_misses == n * top_k);
+      for (std::uint32_t miss = 0; miss < rung.n_misses; ++miss) {
+        CHECK(rung.misses[miss].row < n);
+        CHECK(rung.misses[miss].expert < n_experts);
+      }
+      for (const std::uint32_t expert : picked.read()) CHECK(expert < n_experts);
+      CHECK(staging.read()[0].n_cpu == n * top_k);
     }
   }
 }

@@ -1,5 +1,6 @@
 // Stages of real models on the GPU against the same on the CPU: every logit has the same bits, wherever the experts are and however rows come.
 #include "tests/gpu/run_of_model.hpp"
+#include <cuda_runtime.h>
 
 using namespace ebb;
 using namespace ebb::test;
@@ -24,6 +25,9 @@ TEST_CASE("the logits of a conversation have the CPU's bits whatever is in slots
     }
   };
   check("all in slots", run_of_model::on_gpu(weights, true, everything));
+  auto without_fast_path = run_of_model::on_gpu(weights, true, everything);
+  without_fast_path.fast_path = false;
+  check("all in slots, but looked for", std::move(without_fast_path));
   check("none in a slot", run_of_model::on_gpu(weights, true, nothing));
   check("a third in slots", run_of_model::on_gpu(weights, true, every_third));
   check("all but one in slots", run_of_model::on_gpu(weights, true, all_but_one));
@@ -87,22 +91,84 @@ TEST_CASE("experts that move between windows change no bit", "[gpu][stage]") {
   const model::shape& dims = weights->dims();
   const auto tokens = noise(60, dims.n_vocab, 5);
   const auto logits_of = [&](run_of_model run, bool moves) {
+    const kernels::slot_layout slots(run.store->experts().expert_bytes_max(0, dims.n_layers));
+    // Fills the slot that was expert `slot_of`'s at first with another expert.
+    const auto put = [&](expert_id expert, expert_id slot_of) {
+      std::uint64_t at = slots.offset_of({slot_of.layer * dims.n_experts + slot_of.index});
+      const std::byte* const slot = run.arena->base() + at;
+      for (const auto which : {model::matrix::gate, model::matrix::up, model::matrix::down}) {
+        const model::extent from = run.store->experts().at(expert, which);
+        REQUIRE(run.arena->copy_in(at, {from.data, from.size_bytes}));
+        at += from.size_bytes;
+      }
+      run.table->place(expert, slot);
+    };
     std::vector<float> all, x(dims.d_model);
     for (std::uint32_t position = 0; position < tokens.size(); ++position) {
-      if (moves) {
-        for (std::uint32_t e = 0; e < dims.n_experts; ++e) {
-          const expert_id expert{position % dims.n_layers, e};
-          if ((e + position) % 2 == 0) run.table->restore(expert);
-        }
+      const std::uint32_t layer = position % dims.n_layers;
+      for (std::uint32_t e = 0; moves && e + 1 < dims.n_experts; e += 2) {  // neighbours change places, or one leaves and the other takes its slot
+        const expert_id one{layer, e}, other{layer, e + 1};
+        run.table->restore(one);
+        run.table->restore(other);
+        put(other, one);
+        if ((position / dims.n_layers) % 2 == 0) put(one, other);
       }
       const std::vector<kernels::window_row> rows{{0, position}};
       const std::vector<std::uint32_t> sampled{0};
       run.stage->embed({&tokens[position], 1}, x.data());
-      const auto ran = run.stage->run(rows, sampled, *run.table, x.data());
+      const auto ran = run.stage->run(rows, sampled, *run.table, x.data(), run.table->resident());
       if (!ran) FAIL(ran.error().text);
       all.insert(all.end(), run.stage->logits().begin(), run.stage->logits().end());
     }
     return all;
   };
   CHECK(logits_of(run_of_model::on_gpu(weights, true, everything), true) == logits_of(run_of_model::on_host(weights), false));
+}
+
+TEST_CASE("with no memory left for graphs, windows run without and give the same bits", "[gpu][stage][figures]") {
+  const auto weights = demo();
+  const auto prompt = noise(300, weights->dims().n_vocab, 9);
+  const std::string expected = run_of_model::on_host(weights).hash(prompt, 3, 4);
+  auto run = run_of_model::on_gpu(weights, true, every_third);
+  std::vector<void*> taken;  // all that there is, in smaller and smaller pieces
+  for (std::size_t piece = std::size_t{1} << 36; piece >= 4096; piece /= 2) {
+    void* more = nullptr;
+    while (cudaMalloc(&more, piece) == cudaSuccess) taken.push_back(more);
+  }
+  cudaGetLastError();
+  const std::string found = run.hash(prompt, 3, 4);  // windows of three rows, and lengths beyond a chunk: graphs that were not captured at start
+  for (void* piece : taken) cudaFree(piece);
+  CHECK(found == expected);
+}
+
+TEST_CASE("a CPU that does not answer costs the card, not the process", "[gpu][stage]") {
+  class sleeping final : public kernels::miss_pool {
+   public:
+    void compute(std::uint32_t, std::span<const kernels::miss>, const kernels::activations&, float*) override {
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+    }
+  };
+  const auto weights = demo();
+  const model::shape& dims = weights->dims();
+  const auto gpu = first_gpu();
+  sleeping nobody;
+  auto description = model::describe_stage(*weights, {0, dims.n_layers, 1, context, 1});
+  description.store_pinned = false;  // so that the CPU is asked for all misses
+  description.doorbell_timeout = std::chrono::milliseconds(200);
+  auto stage = gpu->make_stage(description, nobody);
+  if (!stage) FAIL(stage.error().text);
+  const model::expert_table table(weights->experts(), 0, dims.n_layers);
+  const std::vector<kernels::window_row> rows{{0, 0}};
+  const std::vector<std::uint32_t> sampled{0};
+  std::vector<float> x(dims.d_model, 0.5f);
+  const kernels::stage_window window{rows, sampled, table.entries(), table.version(), false};
+  for (int again = 0; again < 2; ++again) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto ran = (*stage)->run(window, x.data());
+    REQUIRE(!ran);
+    CHECK(ran.error().code == errc::card_lost);
+    CHECK_THAT(ran.error().text, Catch::Contains("200 ms") && Catch::Contains("in vain"));
+    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(again == 0 ? 20 : 1));
+  }
+  CHECK(first_gpu()->memory());
 }

@@ -25,7 +25,7 @@ window_figures measure(run_of_model& run, std::uint32_t n_rows, std::uint32_t fi
     const std::vector<std::uint32_t> sampled{n_rows - 1};
     run.stage->embed(tokens, x.data());
     const auto began = std::chrono::steady_clock::now();
-    const auto ran = run.stage->run(rows, sampled, *run.table, x.data());
+    const auto ran = run.stage->run(rows, sampled, *run.table, x.data(), run.table->resident());
     if (!ran) FAIL(ran.error().text);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
     if (repeat >= 3) all.emplace_back(ms, dynamic_cast<model::gpu_stage&>(*run.stage).timing());
@@ -39,6 +39,10 @@ void print(const char* what, std::uint32_t n_rows, const window_figures& found) 
   std::printf("%-18s %4u row(s) %9.3f ms (%.3f to %.3f) %8.1f tokens/s   enqueued %.2f ms, CPU misses %u in %.2f ms, copied %u, waited %.2f ms\n", what, n_rows,
               found.median_ms, found.least_ms, found.most_ms, n_rows * 1000 / found.median_ms, found.timing.upload_ms, found.timing.misses_cpu,
               found.timing.misses_ms, found.timing.misses_copied, found.timing.waiting_ms);
+  if (n_rows == 1 && found.timing.copy_ms_an_expert > 0) {
+    std::printf("    an expert takes %.3f ms to copy and %.3f ms on the CPU, as measured at the first window with misses\n", found.timing.copy_ms_an_expert,
+                found.timing.cpu_ms_an_expert);
+  }
 }
 
 }  // namespace
