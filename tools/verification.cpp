@@ -1,5 +1,7 @@
 #include "tools/verification.hpp"
 #include "config/limits.hpp"
+#include "tools/cache_size.hpp"
+#include "tools/exchange.hpp"
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -25,20 +27,20 @@ class trial {
     }
     auto local = local_connection::start(engine);
     if (!local) return fail(local.error());
-    trial made(options, std::move(*local), engine.forced_isa);
-    if (auto read = made.read_cards(); !read) return fail(read.error());
-    return made;
+    return trial(options, std::move(*local), engine.forced_isa);
   }
 
   result<verification_row> undisturbed(const std::string& condition) { return answer(condition, 1, 0); }
-  std::size_t n_cards() const noexcept { return full_mib_.size(); }
+  std::size_t n_cards() const noexcept { return local_->engine().cards().size(); }
   std::uint32_t n_layers() const noexcept { return local_->engine().weights().dims().n_layers; }
 
   // With a share of each card's full cache left, in [0, 1].
   result<verification_row> at_size(double share) {
-    for (std::uint32_t card = 0; card < full_mib_.size(); ++card) {
-      const auto lent = static_cast<std::uint32_t>(std::ceil(full_mib_[card] * (1 - share)));
-      auto set = ask(*local_, bus::vram{start_mib_[card] + lent, card}, limits::resize_timeout);
+    for (std::uint32_t card = 0; card < n_cards(); ++card) {
+      const auto now = report_of(card);
+      if (!now) return fail(now.error());
+      const double lent_mib = std::ceil(now->expert_cache_full_mib * (1 - share));
+      auto set = exchange_.ask(bus::vram{reserve_for(*now, now->expert_cache_full_mib - lent_mib), card}, limits::resize_timeout);
       if (!set) return fail(set.error());
     }
     const std::string name = share == 0 ? "cache at its floor" : "cache at " + std::to_string(std::lround(share * 100)) + " %";
@@ -68,16 +70,13 @@ class trial {
 
  private:
   trial(const verification_options& options, std::unique_ptr<local_connection> local, std::string isa)
-      : options_(options), local_(std::move(local)), isa_(std::move(isa)), random_(options.seed) {}
+      : options_(options), local_(std::move(local)), exchange_(*local_), isa_(std::move(isa)), random_(options.seed) {}
 
-  result<void> read_cards() {
-    auto cards = ask(*local_, bus::cards{}, limits::status_timeout);
+  // As the card is now.
+  result<bus::card_report> report_of(std::uint32_t card) {
+    auto cards = exchange_.ask(bus::cards{}, limits::status_timeout);
     if (!cards) return fail(cards.error());
-    for (const bus::card_info& card : std::get<bus::cards_report>(cards->body).cards) {
-      full_mib_.push_back(card.report.expert_cache_full_mib);
-      start_mib_.push_back(card.report.reserve_mib);
-    }
-    return {};
+    return std::get<bus::cards_report>(cards->body).cards.at(card).report;
   }
 
   verification_row named(std::string condition) const {
@@ -98,64 +97,61 @@ class trial {
     return asked;
   }
 
-  result<void> send(const bus::request_id& id, bus::command command) { return local_->send({id, false, std::move(command)}); }
-
-  // What begins a bystander: the same length, another text.
-  result<void> send_bystander(std::uint32_t number) {
+  // Of a bystander: the same length, another text.
+  bus::generate other_conversation(std::uint32_t number) const {
     bus::generate other = conversation();
     other.prompt = std::string(number, ' ') + options_.prompt + " " + std::to_string(number);
-    return send(fresh_id(), std::move(other));
+    return other;
   }
 
-  result<void> send_random_resize() {
-    const auto card = static_cast<std::uint32_t>(random_() % full_mib_.size());
-    const auto span = static_cast<std::uint64_t>(std::ceil(full_mib_[card])) + 2;  // beyond the floor too
-    return send(fresh_id(), bus::vram{start_mib_[card] + static_cast<std::uint32_t>(random_() % span), card});
+  // Gives how long it took.
+  result<double> random_resize() {
+    const auto card = static_cast<std::uint32_t>(random_() % n_cards());
+    const auto now = report_of(card);
+    if (!now) return fail(now.error());
+    const auto span = static_cast<std::uint64_t>(std::ceil(now->expert_cache_full_mib)) + 2;  // beyond the floor too
+    const double cache_mib = now->expert_cache_full_mib - static_cast<double>(random_() % span);
+    auto set = exchange_.ask(bus::vram{reserve_for(*now, cache_mib), card}, limits::resize_timeout);
+    if (!set) return fail(set.error());
+    return std::get<bus::vram_report>(set->body).cards.front().took_ms;
   }
 
   // The conversation once, beside batch - 1 others and under up to resizes_max commands, one after the other.
   result<verification_row> answer(const std::string& condition, std::uint32_t batch, std::uint32_t resizes_max) {
     verification_row row = named(condition);
-    const bus::request_id id = fresh_id();
+    std::vector<bus::request_id> others;
     for (std::uint32_t other = 1; other < batch; ++other) {
-      if (auto sent = send_bystander(other); !sent) return fail(sent.error());
+      auto begun = exchange_.begin(other_conversation(other));
+      if (!begun) return fail(begun.error());
+      others.push_back(*std::move(begun));
     }
-    if (auto sent = send(id, conversation()); !sent) return fail(sent.error());
-    std::uint32_t open = batch;
-    bool resizing = false;
-    for (bool answered = false; open > 0 || resizing;) {
-      if (!resizing && !answered && row.resizes < resizes_max) {
-        if (auto sent = send_random_resize(); !sent) return fail(sent.error());
-        resizing = true;
-      }
-      auto reply = local_->receive(reply_timeout);
-      if (!reply) return fail(reply.error());
-      if (const auto* why = std::get_if<error>(&reply->body)) return fail(*why);
-      if (const auto* report = std::get_if<bus::vram_report>(&reply->body)) {
-        resizing = false;
-        ++row.resizes;
-        for (const auto& card : report->cards) row.resize_ms_max = std::max(row.resize_ms_max, card.took_ms);
-      }
-      if (const auto* summary = std::get_if<bus::done>(&reply->body)) {
-        --open;
-        if (reply->id != id) continue;
-        answered = true;
-        row.hash = summary->hash;
-        row.tokens = summary->generated_tokens;
-        row.tokens_per_s = summary->tokens_per_s;
-        row.hit_rate = summary->hit_rate;
-        row.gap_ms_max = summary->gap_ms_max;
-      }
+    const auto id = exchange_.begin(conversation());
+    if (!id) return fail(id.error());
+    while (!exchange_.answered(*id) && row.resizes < resizes_max) {
+      const auto took_ms = random_resize();
+      if (!took_ms) return fail(took_ms.error());
+      ++row.resizes;
+      row.resize_ms_max = std::max(row.resize_ms_max, *took_ms);
     }
+    const auto answered = exchange_.finish(*id, reply_timeout);
+    if (!answered) return fail(answered.error());
+    for (const bus::request_id& other : others) {
+      if (auto ended = exchange_.finish(other, reply_timeout); !ended) return fail(ended.error());
+    }
+    const auto& summary = std::get<bus::done>(answered->body);
+    row.hash = summary.hash;
+    row.tokens = summary.generated_tokens;
+    row.tokens_per_s = summary.tokens_per_s;
+    row.hit_rate = summary.hit_rate;
+    row.gap_ms_max = summary.gap_ms_max;
     return row;
   }
 
   const verification_options& options_;
   std::unique_ptr<local_connection> local_;
+  exchange exchange_;  // over it
   std::string isa_;
   std::mt19937_64 random_;
-  std::vector<double> full_mib_;         // [cards]
-  std::vector<std::uint32_t> start_mib_; // [cards]
 };
 
 }  // namespace

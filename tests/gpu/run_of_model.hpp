@@ -4,6 +4,7 @@
 #include "model/gpu_stage.hpp"
 #include "model/host_stage.hpp"
 #include "model/logits_hash.hpp"
+#include "tests/where.hpp"
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
@@ -26,8 +27,7 @@ inline std::shared_ptr<kernels::gpu> first_gpu() {
 
 // The demo model, or the one that EBB_TEST_MODEL names.
 inline std::shared_ptr<const model::checkpoint> demo() {
-  const char* path = std::getenv("EBB_TEST_MODEL");
-  auto opened = model::checkpoint::open(path != nullptr ? path : EBB_DEMO_MODEL);
+  auto opened = model::checkpoint::open(where("EBB_TEST_MODEL", where("EBB_DEMO_MODEL_PATH", EBB_DEMO_MODEL).c_str()));
   if (!opened) FAIL(opened.error().text);
   return *opened;
 }

@@ -1,5 +1,6 @@
 #include "tests/kernels/fixtures.hpp"
 #include "kernels/half.hpp"
+#include "tests/where.hpp"
 #include <fstream>
 #include <iterator>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@ std::vector<format> formats_with_kernels() {
 }
 
 std::vector<std::byte> read_data(const std::string& name) {
-  std::ifstream file(EBB_TEST_DATA "/" + name, std::ios::binary);
+  std::ifstream file(ebb::test::where("EBB_TEST_DATA_PATH", EBB_TEST_DATA) + "/" + name, std::ios::binary);
   REQUIRE(file);
   const std::vector<char> text{std::istreambuf_iterator<char>(file), {}};
   std::vector<std::byte> bytes(text.size());

@@ -3,8 +3,9 @@
 #include "tools/ebb/local_engine.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/memory_bandwidth.hpp"
+#include "tools/spread.hpp"
 #include "tools/to_json.hpp"
-#include <algorithm>
+#include "tools/wide_prompt.hpp"
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -14,15 +15,6 @@ namespace {
 
 constexpr std::chrono::minutes answer_timeout{30};
 constexpr std::uint32_t prompt_ids = 8;  // before a decode
-
-struct spread {
-  double min, median, max;
-};
-
-spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values.front(), values[values.size() / 2], values.back()};
-}
 
 struct measurement {
   std::vector<double> prompt_tokens_per_s;
@@ -43,13 +35,6 @@ double bytes_per_token(const model::checkpoint& weights) {
   return bytes;
 }
 
-// A prompt of ids spread over the vocabulary, the same in every run, so that routing is as wide as in real text.
-std::vector<token_id> prompt_of(std::uint32_t n_tokens, std::size_t n_vocab) {
-  std::vector<token_id> ids(n_tokens);
-  for (std::uint32_t i = 0; i < n_tokens; ++i) ids[i] = static_cast<token_id>((std::uint64_t{i} * 2654435761u) % n_vocab);
-  return ids;
-}
-
 result<bus::done> answer(connection& through, std::vector<token_id> prompt, std::uint32_t n_tokens) {
   bus::generate asked;
   asked.ids = std::move(prompt);
@@ -66,9 +51,9 @@ result<measurement> measure(local_connection& local, const bench_options& option
   const std::size_t n_vocab = local.engine().vocabulary().n_vocab();
   measurement all;
   for (std::uint32_t repeat = 0; repeat <= options.repeats; ++repeat) {  // the first run warms up and does not count
-    auto prompt = answer(local, prompt_of(options.prompt_tokens, n_vocab), 1);
+    auto prompt = answer(local, wide_prompt(options.prompt_tokens, n_vocab), 1);
     if (!prompt) return fail(prompt.error());
-    auto decode = answer(local, prompt_of(prompt_ids, n_vocab), options.tokens);
+    auto decode = answer(local, wide_prompt(prompt_ids, n_vocab), options.tokens);
     if (!decode) return fail(decode.error());
     if (repeat == 0) continue;
     all.prompt_tokens_per_s.push_back(static_cast<double>(prompt->prompt_tokens) / prompt->prompt_ms * 1000);

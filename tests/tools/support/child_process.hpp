@@ -10,6 +10,7 @@
 #include <optional>
 #include <spawn.h>
 #include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -27,22 +28,29 @@ inline std::string content_of(const std::filesystem::path& path) {
 class child_process {
  public:
   // words[0] is the program's path. `changed` are variables that differ from those of the test.
-  explicit child_process(std::vector<std::string> words, const variables& changed = {}) {
+  // Its input is empty, or open until close_input() if `with_input`.
+  explicit child_process(std::vector<std::string> words, const variables& changed = {}, bool with_input = false) {
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
+    int input[2] = {-1, -1};
+    if (with_input && ::pipe2(input, O_CLOEXEC) != 0) throw std::runtime_error(std::string("a pipe: ") + std::strerror(errno));
     constexpr int create = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND;
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (with_input) posix_spawn_file_actions_adddup2(&files, input[0], STDIN_FILENO);
+    else posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out_path().c_str(), create, 0600);
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err_path().c_str(), create, 0600);
     std::vector<std::string> environment = merged(changed);
     const int failed = posix_spawn(&pid_, words.front().c_str(), &files, nullptr, pointers(words).data(), pointers(environment).data());
     posix_spawn_file_actions_destroy(&files);
+    if (with_input) ::close(input[0]);
+    input_ = input[1];
     if (failed != 0) throw std::runtime_error(words.front() + ": " + std::strerror(failed));
   }
   child_process(const child_process&) = delete;
   child_process& operator=(const child_process&) = delete;
 
   ~child_process() {
+    close_input();
     if (!running()) return;
     send(SIGKILL);
     waitpid(pid_, nullptr, 0);
@@ -58,6 +66,13 @@ class child_process {
   int exit_code() {
     if (!comes_true([this] { return !running(); })) throw std::runtime_error("a program does not end; it has printed: " + out() + err());
     return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : -WTERMSIG(*status_);
+  }
+
+  void write_input(std::string_view text) const {
+    if (::write(input_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw std::runtime_error("a program takes no input");
+  }
+  void close_input() {
+    if (input_ >= 0) ::close(std::exchange(input_, -1));
   }
 
   void send(int signal) const { kill(pid_, signal); }
@@ -90,6 +105,7 @@ class child_process {
 
   bus::test::temporary_folder folder_;
   pid_t pid_ = 0;
+  int input_ = -1;  // what is written here it reads
   std::optional<int> status_;
 };
 
