@@ -16,7 +16,7 @@ template <class T>
 class on_gpu {
  public:
   explicit on_gpu(std::size_t n) : size_(n) {
-    require(cudaMalloc(reinterpret_cast<void**>(&data_), std::max<std::size_t>(n, 1) * sizeof(T)));
+    require(cudaMalloc(reinterpret_cast<void**>(&data_), (n * sizeof(T) / 256 + 1) * 256));  // kernels may read on to the next multiple of 16 bytes
     require(cudaMemset(data_, 0xa5, n * sizeof(T)));  // what a kernel forgets to write shows
   }
   template <class Values>
