@@ -63,16 +63,26 @@ result<void> card_memory::move(std::span<const cache_move> steps) {
 }
 
 result<void> card_memory::fill(std::span<const cache_fill> steps) {
-  result<void> outcome;
   std::size_t begun = 0;
-  while (begun < steps.size() && (outcome = begin_copy_from_store(steps[begun]))) ++begun;
-  if (auto copied = arena_->finish_copies(); !copied) return outcome ? copied : outcome;
-  for (const cache_fill& step : steps.first(begun)) {
+  const result<void> outcome = begin_fill(steps, begun);
+  if (auto ended = end_fill(steps.first(begun)); !ended) return outcome ? ended : outcome;
+  return outcome;
+}
+
+result<void> card_memory::begin_fill(std::span<const cache_fill> steps, std::size_t& begun) {
+  result<void> outcome;
+  for (begun = 0; begun < steps.size() && (outcome = begin_copy_from_store(steps[begun])); ++begun) {}
+  return outcome;
+}
+
+result<void> card_memory::end_fill(std::span<const cache_fill> begun) {
+  if (auto copied = arena_->finish_copies(); !copied) return copied;
+  for (const cache_fill& step : begun) {
     cache_.place(step.expert, step.slot);
     table_.place(step.expert, address_of(step.slot));
   }
-  if (begun > 0) note_published();
-  return outcome;
+  if (!begun.empty()) note_published();
+  return {};
 }
 
 result<void> card_memory::swap(std::span<const cache_swap> steps) {

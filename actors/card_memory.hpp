@@ -49,6 +49,10 @@ class card_memory {
   // Ends at the first that fails; those before it are filled, unless waiting for the copies failed: then none is.
   result<void> fill(std::span<const cache_fill> steps);
   result<void> fill(const cache_fill& step) { return fill(std::span(&step, 1)); }
+  // The same in two parts, between which windows may run: the slots are not read before the end. begin_fill says in `begun` how many of the
+  // steps are on their way, which are the ones to end.
+  result<void> begin_fill(std::span<const cache_fill> steps, std::size_t& begun);
+  result<void> end_fill(std::span<const cache_fill> begun);
   // The experts that leave are read from the store before their slots are overwritten, so a fill that fails leaves empty slots.
   result<void> swap(std::span<const cache_swap> steps);
   void set_slots_usable(std::uint32_t slots) noexcept { cache_.set_slots_usable(slots); }

@@ -17,7 +17,7 @@ resize::resize(card_memory& memory, std::uint64_t keep_bytes, std::uint64_t batc
 bool resize::step(const clock_fn& now, time_point until) {
   do {
     if (phase_ != phase::done) advance();
-  } while (phase_ != phase::done && now() < until);
+  } while (phase_ != phase::done && on_their_way_.empty() && now() < until);
   return phase_ == phase::done;
 }
 
@@ -40,7 +40,7 @@ void resize::evict_all() {
 }
 
 void resize::compact_some() {
-  const auto next = next_batch(leaving_.moves, moves_done_);
+  const auto next = next_batch(leaving_.moves, moves_done_, batch_);
   if (!next.empty()) {
     // Swaps wait while a resize is under way, so the plan still holds. An expert that cannot be copied is read from the store.
     if (!memory_.move(next)) {
@@ -111,15 +111,25 @@ void resize::plan_fills() {
 }
 
 void resize::fill_some() {
-  const auto next = next_batch(fills_, fills_done_);
+  if (!on_their_way_.empty()) return end_fills();
+  const bool ahead = memory_.arena().copies_by_itself();
+  const auto next = next_batch(fills_, fills_done_, ahead ? std::max(batch_, std::size_t{memory_.slots().slots_in(copy_ahead_bytes)}) : batch_);
   if (next.empty()) {
     phase_ = phase::done;
     return;
   }
-  if (auto filled = memory_.fill(next); !filled) {
-    if (outcome_ && !released_) outcome_ = filled;  // what failed first says more, and a shrink has done what it was for
-    phase_ = phase::done;
-  }
+  std::size_t begun = 0;
+  fill_outcome_ = memory_.begin_fill(next, begun);
+  on_their_way_ = next.first(begun);
+  if (!ahead || !fill_outcome_) end_fills();
+}
+
+void resize::end_fills() {
+  auto ended = memory_.end_fill(on_their_way_);
+  on_their_way_ = {};
+  if (ended && fill_outcome_) return;
+  if (outcome_ && !released_) outcome_ = fill_outcome_ ? ended : fill_outcome_;  // what failed first says more, and a shrink has done what it was for
+  phase_ = phase::done;
 }
 
 }  // namespace ebb::actors

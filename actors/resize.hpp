@@ -23,7 +23,11 @@ class resize {
   // slot at least, are a unit of work.
   resize(card_memory& memory, std::uint64_t keep_bytes, std::uint64_t batch_bytes = limits::copy_batch_bytes);
 
-  // Works until it is done or `now()` has reached `until`; at least one unit of work a call. True when done.
+  // Where the device copies by itself, a step begins as many copies as would take its time, and leaves: windows run meanwhile, and the next step waits
+  // for the rest. At 50 GB/s, PCIe 5, that is 1 GiB.
+  static constexpr std::uint64_t copy_ahead_bytes = std::uint64_t{1} << 30;
+
+  // Works until it is done or `now()` has reached `until`, or copies are on their way; at least one unit of work a call. True when done.
   bool step(const clock_fn& now, time_point until);
 
   // Whether a shrink is to come: the fast path must be dropped before the first step.
@@ -43,10 +47,11 @@ class resize {
   void map_one();
   void plan_fills();
   void fill_some();
-  // The steps that come after the first `done`, which it counts as done.
+  void end_fills();
+  // At most so many of the steps that come after the first `done`, which it counts as done.
   template <class Step>
-  std::span<const Step> next_batch(const std::vector<Step>& steps, std::size_t& done) const noexcept {
-    const std::span<const Step> next = std::span(steps).subspan(done, std::min(batch_, steps.size() - done));
+  static std::span<const Step> next_batch(const std::vector<Step>& steps, std::size_t& done, std::size_t count_max) noexcept {
+    const std::span<const Step> next = std::span(steps).subspan(done, std::min(count_max, steps.size() - done));
     done += next.size();
     return next;
   }
@@ -68,6 +73,8 @@ class resize {
   bool released_ = false;             // the shrink has given back what it was asked for, or some of it
   std::vector<cache_fill> fills_;
   std::size_t fills_done_ = 0;
+  std::span<const cache_fill> on_their_way_;  // of fills_: begun, and not ended yet
+  result<void> fill_outcome_;                 // of beginning them
   result<void> outcome_;
 };
 

@@ -50,6 +50,9 @@ class arena {
   result<void> begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes);
   result<void> begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size);
 
+  // Whether a copy that was begun goes on by itself while its thread does something else.
+  virtual bool copies_by_itself() const noexcept { return false; }
+
   // Waits for every copy that was begun. Errors: card_lost; what they were to write is then undefined.
   result<void> finish_copies();
 

@@ -40,6 +40,7 @@ cuda_arena::cuda_arena(std::shared_ptr<const cuda::device> on, segment_layout la
 
 cuda_arena::~cuda_arena() {
   static_cast<void>(device_->make_current());
+  if (stream_ != nullptr) api().cuStreamSynchronize(stream_);  // copies that were begun write to what is unmapped here
   for (segment_index segment = 0; segment < layout().count(); ++segment) {
     if (state(segment) == segment_state::mapped) api().cuMemUnmap(address_of(segment), taken_bytes(segment));
     if (state(segment) != segment_state::absent) api().cuMemRelease(handles_[segment]);

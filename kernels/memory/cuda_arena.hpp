@@ -20,6 +20,7 @@ class cuda_arena final : public arena {
   // An address of the GPU: not to be read by the CPU.
   std::byte* base() const noexcept override { return reinterpret_cast<std::byte*>(base_); }
   result<std::uint64_t> free_bytes() const override;
+  bool copies_by_itself() const noexcept override { return true; }
 
   // Copies out of the arena into host memory; has ended when it returns. Pre: mapped (asserts). Errors: card_lost.
   result<void> copy_out(std::uint64_t offset, std::span<std::byte> bytes) const;
