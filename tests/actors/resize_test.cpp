@@ -108,6 +108,11 @@ TEST_CASE("resizes to random borders leave the memory consistent after every ste
     test::fragile_memory fragile;
     random_resizes(fragile.memory, seed, 40);
   }
+  SECTION("on such a device, which copies while windows run") {
+    test::fragile_memory fragile;
+    fragile.arena->copy_by_itself();
+    random_resizes(fragile.memory, seed, 40);
+  }
   SECTION("on such a device, with several copies at a time") {
     test::fragile_memory fragile;
     random_resizes(fragile.memory, seed, 40, 5 * fragile.memory.slots().slot_bytes());
@@ -323,12 +328,29 @@ TEST_CASE("experts whose moves cannot be awaited are copied from the store, and 
   check_sound(fragile.memory);
 }
 
+TEST_CASE("where the device copies by itself, a step leaves copies on their way, and no window reads their slots before they have ended") {
+  test::fragile_memory fragile;
+  fragile.arena->copy_by_itself();
+  resize what(fragile.memory, test::border(9), one_at_a_time);
+  while (fragile.arena->count(operation::copy_in) == 0) REQUIRE_FALSE(one_unit(what));
+  CHECK(fragile.arena->count(operation::finish_copies) == 0);
+  CHECK(fragile.memory.cache().resident_count() == 0);
+  CHECK(fragile.memory.consistent());
+  CHECK(test::reads_the_model(fragile.memory));
+  finish(what);
+  CHECK(fragile.arena->count(operation::finish_copies) == 1);
+  CHECK(fragile.memory.cache().resident_count() == fragile.memory.cache().slots_usable());
+  check_sound(fragile.memory);
+}
+
 TEST_CASE("random failures of every kind never leave tables, slots and memory apart") {
   const auto seed = GENERATE(range(0u, 8u));
   const auto batch = GENERATE(0u, 4u, 100u);
-  CAPTURE(seed, batch);
+  const bool by_itself = GENERATE(false, true);
+  CAPTURE(seed, batch, by_itself);
   std::mt19937 random(seed);
   test::fragile_memory fragile;
+  if (by_itself) fragile.arena->copy_by_itself();
   int failures = 0;
   for (int number = 0; number < 60; ++number) {
     CAPTURE(number);

@@ -48,6 +48,10 @@ class failing_arena final : public kernels::arena {
     for (history& each : histories_) each.fails_at.reset();
   }
 
+  // From now on copies take their time: as any copy here, they are seen when they have been awaited.
+  void copy_by_itself() { copies_by_itself_ = true; }
+  bool copies_by_itself() const noexcept override { return copies_by_itself_; }
+
   std::size_t count(operation kind) const { return histories_[static_cast<std::size_t>(kind)].count; }
   std::size_t releases() const noexcept { return releases_; }
 
@@ -122,6 +126,7 @@ class failing_arena final : public kernels::arena {
     return {};
   }
 
+  bool copies_by_itself_ = false;
   struct copy {
     const std::byte* from;
     std::byte* to;

@@ -29,6 +29,8 @@ class host_gpu_stage final : public kernels::gpu_stage {
   std::span<const float> logits() const noexcept override { return by_->logits(); }
   const kernels::window_timing& timing() const noexcept override { return timing_; }
   std::uint64_t held_bytes() const noexcept override { return 12345; }
+  std::uint32_t chunk_rows() const noexcept override { return limits::window_rows_max; }
+  std::uint32_t graphs() const noexcept override { return 0; }
 
  private:
   // A table of the same entries, each of which must be a slot or the store.
