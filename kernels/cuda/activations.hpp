@@ -18,4 +18,17 @@ struct activation_buffer {
   std::uint32_t n_cols = 0;
 };
 
+// The rows from one on.
+inline activation_buffer from_row(const activation_buffer& all, std::size_t row) {
+  activation_buffer part = all;
+  part.x += row * all.n_cols;
+  for (quantised_buffer& of : part.part) {
+    if (of.q == nullptr) continue;
+    of.q += row * all.n_cols;
+    of.d += row * all.n_cols / 32;
+    of.sum += row * all.n_cols / 32;
+  }
+  return part;
+}
+
 }  // namespace ebb::kernels::cuda

@@ -87,6 +87,29 @@ __global__ void __launch_bounds__(256) scores_kernel(attention_arguments what) {
   }
 }
 
+// By the first eight threads of a warp, l being a thread's number: the sum of a chunk's powers, of which those beyond the last position are +0.
+__device__ inline float sum_of_powers(const float* p, unsigned l) {
+  float lane = 0.0f;
+#pragma unroll 8
+  for (std::uint32_t t = l; t < chunk; t += 8) lane = __fadd_rn(lane, p[t]);
+  return lane_sum(lane, 0xffu);
+}
+
+// Sum over t < n of p[t] * v[t * stride], t ascending from +0.
+__device__ inline float mix(const float* p, const std::uint16_t* v, std::uint32_t n, std::uint32_t stride) {
+  float mixed = 0.0f;
+  std::uint32_t t = 0;
+  for (; t + mix_unroll <= n; t += mix_unroll) {
+    float value[mix_unroll];
+#pragma unroll
+    for (std::uint32_t u = 0; u < mix_unroll; ++u) value[u] = half_as_float(v[std::size_t{t + u} * stride]);
+#pragma unroll
+    for (std::uint32_t u = 0; u < mix_unroll; ++u) mixed = __fmaf_rn(p[t + u], value[u], mixed);
+  }
+  for (; t < n; ++t) mixed = __fmaf_rn(p[t], half_as_float(v[std::size_t{t} * stride]), mixed);
+  return mixed;
+}
+
 // A thread an element of the head.
 __global__ void mix_kernel(attention_arguments what) {
   begin_kernel();
@@ -108,23 +131,11 @@ __global__ void mix_kernel(attention_arguments what) {
   __syncthreads();
   // Beyond the last position p is +0, and a sum of powers, which are positive, does not change by adding it.
   if (i < 8) {
-    float lane = 0.0f;
-#pragma unroll 8
-    for (std::uint32_t t = i; t < chunk; t += 8) lane = __fadd_rn(lane, p[t]);
-    lane = lane_sum(lane, 0xffu);
-    if (i == 0) what.chunk_sum[this_chunk + c] = lane;
+    const float sum = sum_of_powers(p, i);
+    if (i == 0) what.chunk_sum[this_chunk + c] = sum;
   }
   const std::uint16_t* v = what.kv.v + what.kv.at(of.session, head / (what.n_heads / what.kv.n_kv_heads), first) + i;
-  float mixed = 0.0f;
-  std::uint32_t t = 0;
-  for (; t + mix_unroll <= n; t += mix_unroll) {
-    float value[mix_unroll];
-#pragma unroll
-    for (std::uint32_t u = 0; u < mix_unroll; ++u) value[u] = half_as_float(v[std::size_t{t + u} * head_dim]);
-#pragma unroll
-    for (std::uint32_t u = 0; u < mix_unroll; ++u) mixed = __fmaf_rn(p[t + u], value[u], mixed);
-  }
-  for (; t < n; ++t) mixed = __fmaf_rn(p[t], half_as_float(v[std::size_t{t} * head_dim]), mixed);
+  const float mixed = mix(p, v, n, head_dim);
   const std::size_t at = this_head * head_dim + i;
   if (n_chunks == 1) {
     __syncthreads();
@@ -216,24 +227,13 @@ __global__ void __launch_bounds__(short_threads) turn_and_attend_kernel(turn_arg
   p[i] = i < n_positions ? exact_exp(__fsub_rn(score, of_all)) : 0.0f;
   __syncthreads();
   if (i >= short_threads - 32 && i % 32 < 8) {  // by the last warp, while the first ones mix
-    float lane = 0.0f;
-#pragma unroll 8
-    for (std::uint32_t t = i % 32; t < chunk; t += 8) lane = __fadd_rn(lane, p[t]);
-    lane = lane_sum(lane, 0xffu);
-    if (i % 32 == 0) total = lane;
+    const float sum = sum_of_powers(p, i % 32);
+    if (i % 32 == 0) total = sum;
   }
   float mixed = 0.0f;
   if (i < n) {
     const std::uint16_t* v = what.kv.v + what.kv.at(of.session, kv_head, 0) + i;
-    std::uint32_t t = 0;
-    for (; t + mix_unroll <= position; t += mix_unroll) {
-      float value[mix_unroll];
-#pragma unroll
-      for (std::uint32_t u = 0; u < mix_unroll; ++u) value[u] = half_as_float(v[std::size_t{t + u} * n]);
-#pragma unroll
-      for (std::uint32_t u = 0; u < mix_unroll; ++u) mixed = __fmaf_rn(p[t + u], value[u], mixed);
-    }
-    for (; t < position; ++t) mixed = __fmaf_rn(p[t], half_as_float(v[std::size_t{t} * n]), mixed);
+    mixed = mix(p, v, position, n);
     mixed = __fmaf_rn(p[position], half_as_float(newest), mixed);
   }
   __syncthreads();

@@ -238,7 +238,7 @@ __device__ inline float after(const lane_step& step, float lane) {
   return lane;
 }
 
-// The integer sums of a sub-block with 32 quantised activations, as lane_after takes them.
+// The integer sums of a sub-block with 32 quantised activations, as step_of takes them.
 struct block_dot {
   float low, high;
 };

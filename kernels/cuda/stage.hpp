@@ -45,6 +45,7 @@ class stage final : public gpu_stage {
 
  private:
   using clock = std::chrono::steady_clock;
+  static double ms_since(clock::time_point began) { return std::chrono::duration<double, std::milli>(clock::now() - began).count(); }
   struct graph_key {
     std::uint32_t n_rows, chunks;
     bool resident;
