@@ -30,6 +30,7 @@ const std::byte* card_memory::address_of(slot_id slot) const noexcept { return a
 
 result<void> card_memory::begin_copy_from_store(const cache_fill& step) {
   std::uint64_t offset = slots_.offset_of(step.slot);
+  if (const auto whole = store_->experts().in_one_piece(step.expert)) return arena_->begin_copy_in(offset, {whole->data, whole->size_bytes});
   for (const auto which : {model::matrix::gate, model::matrix::up, model::matrix::down}) {
     const model::extent from = store_->experts().at(step.expert, which);
     if (auto begun = arena_->begin_copy_in(offset, {from.data, from.size_bytes}); !begun) return begun;

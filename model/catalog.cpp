@@ -35,16 +35,17 @@ result<catalog::layer_tensors> catalog::find_layer(const gguf& file, const archi
     if (!tensor) return fail(tensor.error());
     const auto place = static_cast<std::size_t>(which);
     out.formats[place] = (*tensor)->format;
-    out.base[place] = (*tensor)->data;
     out.size_bytes[place] = (*tensor)->size_bytes / dims.n_experts;
+    out.place.base[place] = (*tensor)->data;
+    out.place.stride_bytes[place] = out.size_bytes[place];
   }
   return out;
 }
 
-catalog catalog::moved(std::uint32_t layer_begin, std::span<const layer_bases> bases) const {
-  EBB_ASSERT(layer_begin + bases.size() <= layers_.size());
+catalog catalog::moved(std::uint32_t layer_begin, std::span<const layer_place> places) const {
+  EBB_ASSERT(layer_begin + places.size() <= layers_.size());
   catalog out = *this;
-  for (std::size_t i = 0; i < bases.size(); ++i) out.layers_[layer_begin + i].base = bases[i];
+  for (std::size_t i = 0; i < places.size(); ++i) out.layers_[layer_begin + i].place = places[i];
   return out;
 }
 
@@ -53,11 +54,18 @@ extent catalog::at(expert_id expert, matrix which) const noexcept {
   EBB_ASSERT(expert.index < n_experts_);
   const layer_tensors& layer = layers_[expert.layer];
   const auto place = static_cast<std::size_t>(which);
-  return {layer.base[place] + expert.index * layer.size_bytes[place], layer.size_bytes[place]};
+  return {layer.place.base[place] + expert.index * layer.place.stride_bytes[place], layer.size_bytes[place]};
+}
+
+std::optional<extent> catalog::in_one_piece(expert_id expert) const noexcept {
+  const extent gate = at(expert, matrix::gate), up = at(expert, matrix::up), down = at(expert, matrix::down);
+  if (up.data != gate.data + gate.size_bytes || down.data != up.data + up.size_bytes) return std::nullopt;
+  return extent{gate.data, gate.size_bytes + up.size_bytes + down.size_bytes};
 }
 
 extent catalog::tensor(std::uint32_t layer, matrix which) const noexcept {
   const extent first = at({layer, 0}, which);
+  EBB_ASSERT(layers_[layer].place.stride_bytes[static_cast<std::size_t>(which)] == first.size_bytes);
   return {first.data, first.size_bytes * n_experts_};
 }
 

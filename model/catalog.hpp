@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,21 +32,26 @@ struct extent {
 // The types of a layer's three expert tensors; all experts of a layer share them.
 using layer_formats = std::array<kernels::format, matrices_per_expert>;
 
-// Where a layer's three tensors begin; in each, all experts lie one behind the other.
-using layer_bases = std::array<const std::byte*, matrices_per_expert>;
+// Where the experts of a layer lie: the three matrices of expert 0, and how far it is from each to that of the next expert.
+struct layer_place {
+  std::array<const std::byte*, matrices_per_expert> base;
+  std::array<std::uint64_t, matrices_per_expert> stride_bytes;
+};
 
 class catalog {
  public:
   // Errors: missing_key (a tensor is absent), corrupt (its shape contradicts the keys), unsupported_format (no kernels for its type).
   static result<catalog> make(const gguf& file, const architecture& family, const shape& dims);
 
-  // The same experts, those of layers [layer_begin, layer_begin + bases.size()) at other addresses. Pre: such layers (asserts).
-  catalog moved(std::uint32_t layer_begin, std::span<const layer_bases> bases) const;
+  // The same experts, those of layers [layer_begin, layer_begin + places.size()) at other addresses. Pre: such layers (asserts).
+  catalog moved(std::uint32_t layer_begin, std::span<const layer_place> places) const;
 
   // Pre: `expert` is in the model; a wrong id is the caller's bug and asserts. O(1), no allocation.
   extent at(expert_id expert, matrix which) const noexcept;
   const layer_formats& formats(std::uint32_t layer) const noexcept;
-  // All experts' matrices of one kind in a layer: a whole tensor.
+  // The three matrices, gate first, where they lie one behind the other, as in a slot: then one copy moves them.
+  std::optional<extent> in_one_piece(expert_id expert) const noexcept;
+  // All experts' matrices of one kind in a layer: a whole tensor. Pre: they lie one behind the other, as in a file (asserts).
   extent tensor(std::uint32_t layer, matrix which) const noexcept;
 
   // Bytes of one expert of a layer, its three matrices together.
@@ -59,8 +65,8 @@ class catalog {
  private:
   struct layer_tensors {
     layer_formats formats;
-    layer_bases base;                                           // of expert 0
     std::array<std::uint64_t, matrices_per_expert> size_bytes;  // of one expert's matrix
+    layer_place place;
   };
   static result<layer_tensors> find_layer(const gguf& file, const architecture& family, const shape& dims, std::uint32_t index);
 

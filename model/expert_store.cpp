@@ -28,15 +28,20 @@ result<std::shared_ptr<const expert_store>> expert_store::pinned(std::shared_ptr
                                                                  std::uint32_t layer_end, std::shared_ptr<kernels::gpu> gpu,
                                                                  const kernels::store_options& options) {
   EBB_ASSERT(layer_begin < layer_end);
-  std::vector<kernels::store_piece> pieces;  // [layers, matrices_per_expert]
+  std::vector<kernels::store_group> layers;
   for (std::uint32_t layer = layer_begin; layer < layer_end; ++layer) {
-    for (const matrix which : matrices) pieces.push_back(piece_of(weights->file(), weights->experts().tensor(layer, which)));
+    kernels::store_group& group = layers.emplace_back();
+    group.n_parts = weights->experts().n_experts();
+    for (const matrix which : matrices) group.pieces.push_back(piece_of(weights->file(), weights->experts().tensor(layer, which)));
   }
-  auto copy = kernels::pinned_store::read(pieces, std::move(gpu), options);
+  auto copy = kernels::pinned_store::read(layers, std::move(gpu), options);
   if (!copy) return fail(copy.error());
-  std::vector<layer_bases> bases(layer_end - layer_begin);
-  for (std::size_t i = 0; i < pieces.size(); ++i) bases[i / matrices_per_expert][i % matrices_per_expert] = (*copy)->piece(i);
-  catalog experts = weights->experts().moved(layer_begin, bases);
+  std::vector<layer_place> places(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    for (std::size_t which = 0; which < matrices_per_expert; ++which) places[i].base[which] = (*copy)->piece(i, which);
+    places[i].stride_bytes.fill((*copy)->stride_bytes(i));
+  }
+  catalog experts = weights->experts().moved(layer_begin, places);
   return std::shared_ptr<const expert_store>(new expert_store(std::move(weights), std::move(experts), std::move(*copy)));
 }
 

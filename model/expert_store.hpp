@@ -15,7 +15,7 @@ class expert_store {
   // The experts as the mapped file has them. Takes no memory.
   static std::shared_ptr<const expert_store> mapped(std::shared_ptr<const checkpoint> weights);
 
-  // A copy of the experts of layers [layer_begin, layer_end), pinned by `gpu`; other layers are read from the mapped file.
+  // A copy of the experts of layers [layer_begin, layer_end), each in one piece as in a slot, pinned by `gpu`; other layers are read from the mapped file.
   // Errors: those of kernels::pinned_store::read.
   static result<std::shared_ptr<const expert_store>> pinned(std::shared_ptr<const checkpoint> weights, std::uint32_t layer_begin,
                                                             std::uint32_t layer_end, std::shared_ptr<kernels::gpu> gpu,

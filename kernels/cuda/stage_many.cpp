@@ -135,10 +135,14 @@ void stage::stream_misses(const stage_window& what, std::uint32_t layer, std::si
     for (std::size_t miss = batch * batch_of_misses; miss < std::min(n_misses, (batch + 1) * batch_of_misses); ++miss) {
       const expert_entry& from = what.experts[std::size_t{layer} * m.shape().n_experts + groups_[first_miss + miss].expert];
       std::uint8_t* to = m.spare + (miss % m.spare_count) * m.spare_bytes;
+      const auto& bytes = m.layers[layer].expert_bytes;
+      if (from.matrix[1] == from.matrix[0] + bytes[0] && from.matrix[2] == from.matrix[1] + bytes[1]) {  // a pinned store: one copy, which is faster than three
+        cudaMemcpyAsync(to, from.matrix[0], bytes[0] + bytes[1] + bytes[2], cudaMemcpyHostToDevice, copies_.get());
+        continue;
+      }
       for (std::size_t which = 0; which < matrices_per_expert; ++which) {
-        const std::uint64_t n_bytes = m.layers[layer].expert_bytes[which];
-        cudaMemcpyAsync(to, from.matrix[which], n_bytes, cudaMemcpyHostToDevice, copies_.get());
-        to += n_bytes;
+        cudaMemcpyAsync(to, from.matrix[which], bytes[which], cudaMemcpyHostToDevice, copies_.get());
+        to += bytes[which];
       }
     }
     cudaEventRecord(ready_[batch % 2].get(), copies_.get());

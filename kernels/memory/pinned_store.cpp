@@ -1,4 +1,5 @@
 #include "kernels/memory/pinned_store.hpp"
+#include "config/assert.hpp"
 #include "kernels/memory/parallel_read.hpp"
 #include "kernels/memory/system_memory.hpp"
 #include <algorithm>
@@ -11,41 +12,73 @@ namespace ebb::kernels {
 namespace {
 
 constexpr std::uint64_t huge_page_bytes = 2u << 20;  // of x86-64 and of AArch64 with 4 KiB pages
-constexpr std::uint64_t piece_alignment = 4096;
+constexpr std::uint64_t group_alignment = 4096;
+constexpr std::uint64_t part_alignment = 64;  // that of a slot
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) noexcept { return (bytes + unit - 1) / unit * unit; }
 
 std::string mib(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
 
 // Advice: what is mapped elsewhere stays.
-void give_up_cached(std::span<const store_piece> pieces) noexcept {
-  for (const store_piece& piece : pieces) {
-    if (piece.file < 0) continue;
-    ::posix_fadvise(piece.file, static_cast<off_t>(piece.offset_bytes), static_cast<off_t>(piece.mapped.size()), POSIX_FADV_DONTNEED);
+void give_up_cached(std::span<const store_group> groups) noexcept {
+  for (const store_group& group : groups) {
+    for (const store_piece& piece : group.pieces) {
+      if (piece.file < 0) continue;
+      ::posix_fadvise(piece.file, static_cast<off_t>(piece.offset_bytes), static_cast<off_t>(piece.mapped.size()), POSIX_FADV_DONTNEED);
+    }
   }
+}
+
+store_piece part_of(const store_piece& piece, std::uint64_t part_bytes, std::uint32_t part) {
+  return {piece.mapped.subspan(part * part_bytes, part_bytes), piece.file, piece.offset_bytes + part * part_bytes};
 }
 
 }  // namespace
 
-result<std::unique_ptr<pinned_store>> pinned_store::read(std::span<const store_piece> pieces, std::shared_ptr<gpu> gpu,
+result<std::unique_ptr<pinned_store>> pinned_store::read(std::span<const store_group> groups, std::shared_ptr<gpu> gpu,
                                                          const store_options& options) {
   std::unique_ptr<pinned_store> store(new pinned_store);
   store->gpu_ = std::move(gpu);
-  if (auto taken = store->take(pieces, options.name); !taken) return fail(taken.error());
-  if (auto done = read_pieces(pieces, store->base_, store->offsets_, options); !done) return fail(done.error());
+  if (auto taken = store->take(store->place(groups), options.name); !taken) return fail(taken.error());
+  std::vector<store_piece> parts;
+  std::vector<std::uint64_t> offsets;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto& [pieces, n_parts] = groups[g];
+    for (std::uint32_t part = 0; part < n_parts; ++part) {
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        parts.push_back(part_of(pieces[i], pieces[i].mapped.size() / n_parts, part));
+        offsets.push_back(store->placed_[g].offsets[i] + part * store->placed_[g].stride_bytes);
+      }
+    }
+  }
+  if (auto done = read_pieces(parts, store->base_, offsets, options); !done) return fail(done.error());
   store->pin(options.name);
-  if (store->pinned_ && options.give_up_cache) give_up_cached(pieces);
+  if (store->pinned_ && options.give_up_cache) give_up_cached(groups);
   return store;
 }
 
-// What the system says is available counts the file's own pages in its cache, which it drops as the copy grows.
-result<void> pinned_store::take(std::span<const store_piece> pieces, const std::string& name) {
+// The bytes that all of them need.
+std::uint64_t pinned_store::place(std::span<const store_group> groups) {
   std::uint64_t size = 0;
-  for (const store_piece& piece : pieces) {
-    offsets_.push_back(size);
-    size += round_up(piece.mapped.size(), piece_alignment);
+  for (const auto& [pieces, n_parts] : groups) {
+    EBB_ASSERT(n_parts > 0);
+    placed_group placed{};
+    std::uint64_t of_part = 0;
+    for (const store_piece& piece : pieces) {
+      EBB_ASSERT(piece.mapped.size() % n_parts == 0);
+      placed.offsets.push_back(size + of_part);
+      of_part += piece.mapped.size() / n_parts;
+    }
+    placed.stride_bytes = round_up(of_part, part_alignment);
+    placed_.push_back(std::move(placed));
+    size += round_up(n_parts * placed_.back().stride_bytes, group_alignment);
   }
-  size_bytes_ = round_up(std::max<std::uint64_t>(size, 1), huge_page_bytes);
+  return size;
+}
+
+// What the system says is available counts the file's own pages in its cache, which it drops as the copy grows.
+result<void> pinned_store::take(std::uint64_t size_bytes, const std::string& name) {
+  size_bytes_ = round_up(std::max<std::uint64_t>(size_bytes, 1), huge_page_bytes);
   const std::string wanted = name + ": the experts need " + mib(size_bytes_) + " of RAM";
   const auto available = available_memory_bytes();
   if (available && *available < size_bytes_) {

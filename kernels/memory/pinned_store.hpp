@@ -17,11 +17,18 @@
 
 namespace ebb::kernels {
 
-// Bytes that are to lie together in the store, in one piece.
+// Bytes that lie one behind the other.
 struct store_piece {
   std::span<const std::byte> mapped;  // where they are now; not read if there is a file
   int file = -1;                      // an open descriptor, or -1
   std::uint64_t offset_bytes = 0;     // in it
+};
+
+// Pieces whose parts are to lie together: part 0 of every piece, one behind the other, then part 1 of every piece, and so on. So the
+// tensors of a layer, each of all its experts, become one expert after the other.
+struct store_group {
+  std::vector<store_piece> pieces;  // each of n_parts parts of the same size
+  std::uint32_t n_parts = 1;
 };
 
 struct store_options {
@@ -36,15 +43,17 @@ struct store_options {
 
 class pinned_store {
  public:
-  // Reads the pieces and pins them by `gpu`, which the store keeps alive. Files are no longer needed then.
+  // Reads the groups and pins them by `gpu`, which the store keeps alive. Files are no longer needed then.
   // Errors: out_of_memory (the system has less; nothing is taken), file_unreadable, cancelled (`stop`).
-  static result<std::unique_ptr<pinned_store>> read(std::span<const store_piece> pieces, std::shared_ptr<gpu> gpu, const store_options& options);
+  static result<std::unique_ptr<pinned_store>> read(std::span<const store_group> groups, std::shared_ptr<gpu> gpu, const store_options& options);
   ~pinned_store();
   pinned_store(const pinned_store&) = delete;
   pinned_store& operator=(const pinned_store&) = delete;
 
-  // In the order of read(); each begins at a multiple of 4096 bytes.
-  const std::byte* piece(std::size_t index) const noexcept { return base_ + offsets_[index]; }
+  // Part 0 of a piece; that of piece 0 begins at a multiple of 4096 bytes. From a part to the next of its piece it is stride_bytes, a
+  // multiple of 64.
+  const std::byte* piece(std::size_t group, std::size_t index) const noexcept { return base_ + placed_[group].offsets[index]; }
+  std::uint64_t stride_bytes(std::size_t group) const noexcept { return placed_[group].stride_bytes; }
   std::uint64_t held_bytes() const noexcept { return size_bytes_; }
 
   bool pinned() const noexcept { return pinned_; }
@@ -52,7 +61,12 @@ class pinned_store {
 
  private:
   pinned_store() = default;
-  result<void> take(std::span<const store_piece> pieces, const std::string& name);
+  struct placed_group {
+    std::vector<std::uint64_t> offsets;  // [pieces] of part 0
+    std::uint64_t stride_bytes;
+  };
+  std::uint64_t place(std::span<const store_group> groups);
+  result<void> take(std::uint64_t size_bytes, const std::string& name);
   void pin(const std::string& name);
 
   std::shared_ptr<gpu> gpu_;
@@ -60,7 +74,7 @@ class pinned_store {
   std::uint64_t reserved_bytes_ = 0;
   std::byte* base_ = nullptr;          // at a border of huge pages
   std::uint64_t size_bytes_ = 0;       // whole huge pages
-  std::vector<std::uint64_t> offsets_; // [pieces]
+  std::vector<placed_group> placed_;   // [groups]
   bool pinned_ = false;
   std::string warning_;
 };

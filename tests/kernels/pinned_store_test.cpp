@@ -47,6 +47,7 @@ struct sources {
   std::vector<std::byte> bytes = random_bytes(40u << 20);
   unnamed_file file{bytes};
   std::vector<store_piece> pieces;
+  std::vector<store_group> groups;  // each piece alone
 
   sources() {
     const std::span all(bytes);
@@ -54,12 +55,13 @@ struct sources {
       pieces.push_back({all.subspan(offset, size), file.number(), offset});
     }
     pieces.push_back({all.subspan(1, 100'000)});
+    for (const store_piece& piece : pieces) groups.push_back({{piece}});
   }
 };
 
 bool holds(const pinned_store& store, const sources& from) {
   for (std::size_t i = 0; i < from.pieces.size(); ++i) {
-    if (std::memcmp(store.piece(i), from.pieces[i].mapped.data(), from.pieces[i].mapped.size()) != 0) return false;
+    if (std::memcmp(store.piece(i, 0), from.pieces[i].mapped.data(), from.pieces[i].mapped.size()) != 0) return false;
   }
   return true;
 }
@@ -74,10 +76,38 @@ TEST_CASE("a store holds what the pieces are, read by one thread or several") {
   const sources from;
   for (const unsigned n_threads : {1u, 2u, 5u, 1000u}) {
     const auto gpu = std::make_shared<pinning_gpu>();
-    const auto store = pinned_store::read(from.pieces, gpu, by_threads(n_threads));
+    const auto store = pinned_store::read(from.groups, gpu, by_threads(n_threads));
     REQUIRE(store);
     CHECK(holds(**store, from));
     CHECK((*store)->held_bytes() == 38u << 20);
+  }
+}
+
+TEST_CASE("the parts of a group's pieces lie together, part 0 of each piece first") {
+  const std::vector<std::byte> bytes = random_bytes(6u << 20);
+  const unnamed_file file(bytes);
+  const std::span all(bytes);
+  constexpr std::uint32_t n_parts = 5;
+  constexpr std::size_t large = 300'001, small = 77;  // of a part
+  const store_group of_three{{{all.subspan(3, n_parts * large), file.number(), 3},
+                              {all.subspan(2u << 20, n_parts * small)},
+                              {all.subspan(3u << 20, n_parts * large), file.number(), 3u << 20}},
+                             n_parts};
+  const std::vector<store_group> groups{{{{all.first(1000)}}}, of_three};
+  const auto store = pinned_store::read(groups, std::make_shared<pinning_gpu>(), by_threads(3));
+  REQUIRE(store);
+  const std::uint64_t stride = (*store)->stride_bytes(1);
+  CHECK(stride % 64 == 0);
+  CHECK(stride >= 2 * large + small);
+  CHECK(stride < 2 * large + small + 64);
+  CHECK((*store)->piece(1, 1) == (*store)->piece(1, 0) + large);
+  CHECK((*store)->piece(1, 2) == (*store)->piece(1, 1) + small);
+  for (std::size_t i = 0; i < of_three.pieces.size(); ++i) {
+    const std::span<const std::byte> piece = of_three.pieces[i].mapped;
+    const std::size_t size = piece.size() / n_parts;
+    for (std::uint32_t part = 0; part < n_parts; ++part) {
+      CHECK(std::memcmp((*store)->piece(1, i) + part * stride, piece.data() + part * size, size) == 0);
+    }
   }
 }
 
@@ -85,7 +115,7 @@ TEST_CASE("a store is pinned as whole huge pages, and unpinned when it ends") {
   const sources from;
   const auto gpu = std::make_shared<pinning_gpu>();
   {
-    const auto store = pinned_store::read(from.pieces, gpu, by_threads(2));
+    const auto store = pinned_store::read(from.groups, gpu, by_threads(2));
     REQUIRE(store);
     CHECK((*store)->pinned());
     CHECK((*store)->warning().empty());
@@ -93,9 +123,9 @@ TEST_CASE("a store is pinned as whole huge pages, and unpinned when it ends") {
     const auto& [base, size] = *gpu->pinned.begin();
     CHECK(reinterpret_cast<std::uintptr_t>(base) % (2u << 20) == 0);
     CHECK(size % (2u << 20) == 0);
-    CHECK(base <= (*store)->piece(0));
-    CHECK((*store)->piece(3) + from.pieces[3].mapped.size() <= static_cast<std::byte*>(base) + size);
-    for (std::size_t i = 0; i < from.pieces.size(); ++i) CHECK(reinterpret_cast<std::uintptr_t>((*store)->piece(i)) % 4096 == 0);
+    CHECK(base <= (*store)->piece(0, 0));
+    CHECK((*store)->piece(3, 0) + from.pieces[3].mapped.size() <= static_cast<std::byte*>(base) + size);
+    for (std::size_t i = 0; i < from.pieces.size(); ++i) CHECK(reinterpret_cast<std::uintptr_t>((*store)->piece(i, 0)) % 4096 == 0);
   }
   CHECK(gpu->pinned.empty());
 }
@@ -104,7 +134,7 @@ TEST_CASE("where pinning is refused the store holds the same bytes, and warns of
   const sources from;
   const auto gpu = std::make_shared<pinning_gpu>();
   gpu->refusal = error{errc::out_of_memory, "the limit of locked memory is 8 MiB"};
-  const auto store = pinned_store::read(from.pieces, gpu, by_threads(2));
+  const auto store = pinned_store::read(from.groups, gpu, by_threads(2));
   REQUIRE(store);
   CHECK(holds(**store, from));
   CHECK_FALSE((*store)->pinned());
@@ -122,7 +152,7 @@ TEST_CASE("progress never goes back, is told by the caller's thread and ends wit
     said.push_back(done);
     elsewhere |= std::this_thread::get_id() != caller;
   };
-  REQUIRE(pinned_store::read(from.pieces, std::make_shared<pinning_gpu>(), options));
+  REQUIRE(pinned_store::read(from.groups, std::make_shared<pinning_gpu>(), options));
   CHECK_FALSE(elsewhere);
   REQUIRE_FALSE(said.empty());
   CHECK(said.front() > 0);
@@ -141,7 +171,7 @@ TEST_CASE("a stop while a store is read ends it with cancelled, and pins nothing
   SECTION("after the first chunk") {
     options.n_threads = 1;  // others might have taken the last chunks by then
   }
-  const auto store = pinned_store::read(from.pieces, gpu, options);
+  const auto store = pinned_store::read(from.groups, gpu, options);
   REQUIRE_FALSE(store);
   CHECK(store.error().code == errc::cancelled);
   CHECK(gpu->pinned.empty());
@@ -149,9 +179,9 @@ TEST_CASE("a stop while a store is read ends it with cancelled, and pins nothing
 
 TEST_CASE("a file that ends before a piece does is an error with the card's name") {
   const sources from;
-  std::vector<store_piece> pieces = from.pieces;
-  pieces[1].offset_bytes = from.bytes.size() - 100;
-  const auto store = pinned_store::read(pieces, std::make_shared<pinning_gpu>(), by_threads(2));
+  std::vector<store_group> groups = from.groups;
+  groups[1].pieces[0].offset_bytes = from.bytes.size() - 100;
+  const auto store = pinned_store::read(groups, std::make_shared<pinning_gpu>(), by_threads(2));
   REQUIRE_FALSE(store);
   CHECK(store.error().code == errc::file_unreadable);
   CHECK_THAT(store.error().text, Contains("card 0") && Contains("shorter"));
@@ -159,7 +189,7 @@ TEST_CASE("a file that ends before a piece does is an error with the card's name
 
 TEST_CASE("a store that the system has no memory for says how much it needs and takes nothing") {
   const std::vector<std::byte> bytes(1);
-  const store_piece endless{{bytes.data(), std::size_t{1} << 46}};  // only its size is looked at
+  const store_group endless{{{{bytes.data(), std::size_t{1} << 46}}}};  // only its size is looked at
   const auto store = pinned_store::read(std::span(&endless, 1), std::make_shared<pinning_gpu>(), by_threads(1));
   REQUIRE_FALSE(store);
   CHECK(store.error().code == errc::out_of_memory);

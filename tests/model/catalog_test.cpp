@@ -79,18 +79,36 @@ TEST_CASE("a catalog that is moved finds the experts of some layers at other add
   const auto experts = make(*file);
   REQUIRE(experts.has_value());
   const std::byte elsewhere[3]{};
-  const layer_bases bases{&elsewhere[0], &elsewhere[1], &elsewhere[2]};
-  const catalog moved = experts->moved(1, std::span(&bases, 1));
+  const layer_place there{{&elsewhere[0], &elsewhere[1], &elsewhere[2]}, {100, 200, 300}};
+  const catalog moved = experts->moved(1, std::span(&there, 1));
   for (const matrix which : matrices) {
     const auto place = static_cast<std::size_t>(which);
     CHECK(moved.at({0, 2}, which).data == experts->at({0, 2}, which).data);
-    CHECK(moved.at({1, 2}, which).data == bases[place] + 2 * experts->at({1, 2}, which).size_bytes);
+    CHECK(moved.at({1, 2}, which).data == there.base[place] + 2 * there.stride_bytes[place]);
     CHECK(moved.at({1, 2}, which).size_bytes == experts->at({1, 2}, which).size_bytes);
-    CHECK(moved.tensor(1, which).data == bases[place]);
-    CHECK(moved.tensor(1, which).size_bytes == small::n_experts * experts->at({1, 0}, which).size_bytes);
+    CHECK(moved.tensor(0, which).data == experts->tensor(0, which).data);
   }
   CHECK(moved.formats(1) == experts->formats(1));
   CHECK(moved.expert_bytes_max(0, 2) == experts->expert_bytes_max(0, 2));
+}
+
+TEST_CASE("an expert is in one piece where its matrices lie one behind the other, and only there") {
+  const test::byte_vector bytes = test::small_model().bytes();
+  const auto file = gguf::parse(bytes, "made.gguf");
+  REQUIRE(file.has_value());
+  const auto experts = make(*file);
+  REQUIRE(experts.has_value());
+  CHECK_FALSE(experts->in_one_piece({0, 1}));
+  const std::uint64_t gate = experts->at({0, 0}, matrix::gate).size_bytes, up = experts->at({0, 0}, matrix::up).size_bytes;
+  const std::vector<std::byte> copy(experts->expert_bytes(0) * small::n_experts);
+  layer_place there{{copy.data(), copy.data() + gate, copy.data() + gate + up}, {}};
+  there.stride_bytes.fill(experts->expert_bytes(0));
+  const auto whole = experts->moved(0, std::span(&there, 1)).in_one_piece({0, 1});
+  REQUIRE(whole);
+  CHECK(whole->data == copy.data() + experts->expert_bytes(0));
+  CHECK(whole->size_bytes == experts->expert_bytes(0));
+  ++there.base[2];
+  CHECK_FALSE(experts->moved(0, std::span(&there, 1)).in_one_piece({0, 1}));
 }
 
 TEST_CASE("no two experts of the demo model share a byte") {
