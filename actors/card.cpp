@@ -130,7 +130,7 @@ result<window_result> card::run(const window& what) {
   std::vector<std::uint32_t> sampled;
   sampled.reserve(what.sampled.size());
   for (const sampled_row& wanted : what.sampled) sampled.push_back(wanted.row);
-  if (auto ran = stage_->run(what.rows, sampled, memory_.table(), x->data(), fast_path()); !ran) {
+  if (auto ran = stage_->run(what.rows, sampled, memory_.table(), x->data(), {fast_path(), memory_.arena().copies_under_way()}); !ran) {
     return fail(ran.error().code, name_of(options_.card) + ": " + ran.error().text);
   }
 

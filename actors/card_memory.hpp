@@ -6,6 +6,7 @@
 // Publishing an expert is one entry of the table, written between two windows by the card's thread, which also runs the windows.
 // A plain class: no CAF, no clock; actors/resize.hpp drives it in steps.
 #pragma once
+#include "actors/copy_pace.hpp"
 #include "actors/expert_cache.hpp"
 #include "actors/expert_heat.hpp"
 #include "kernels/memory/arena.hpp"
@@ -36,6 +37,8 @@ class card_memory {
   const model::expert_table& table() const noexcept { return table_; }
   bool resident() const noexcept { return cache_.all_resident(); }
   std::uint64_t version() const noexcept { return table_.version(); }  // of the table
+
+  copy_pace& pace() noexcept { return pace_; }  // of copies on their way while windows run
 
   void note(expert_id expert, double uses) noexcept { heat_.note(expert, uses); }
   void end_window() noexcept { heat_.end_window(); }
@@ -79,6 +82,7 @@ class card_memory {
   expert_cache cache_;
   expert_heat heat_;
   model::expert_table table_;
+  copy_pace pace_;
   std::uint64_t published_checksum_ = 0;  // of the table, in debug builds
 };
 

@@ -15,20 +15,27 @@ resize::resize(card_memory& memory, std::uint64_t keep_bytes, std::uint64_t batc
       segment_(segments_before_) {}
 
 bool resize::step(const clock_fn& now, time_point until) {
+  const time_point began = memory_.arena().copies_by_itself() ? now() : time_point{};
   do {
-    if (phase_ != phase::done) advance();
-  } while (phase_ != phase::done && on_their_way_.empty() && now() < until);
+    if (phase_ != phase::done) advance(now);
+  } while (phase_ != phase::done && on_their_way_.empty() && !copies_later(now, began) && now() < until);
   return phase_ == phase::done;
 }
 
-void resize::advance() {
+// Before the first copies beside windows.
+bool resize::copies_later(const clock_fn& now, time_point step_began) const {
+  if (phase_ != phase::fill || fills_done_ > 0 || !memory_.arena().copies_by_itself()) return false;
+  return now() - step_began > limits::before_copies_max;
+}
+
+void resize::advance(const clock_fn& now) {
   switch (phase_) {
     case phase::evict: return evict_all();
     case phase::compact: return compact_some();
     case phase::unmap: return unmap_all();
     case phase::release: return release_one();
     case phase::map: return map_one();
-    case phase::fill: return fill_some();
+    case phase::fill: return fill_some(now);
     case phase::done: return;
   }
 }
@@ -110,18 +117,27 @@ void resize::plan_fills() {
   phase_ = phase::fill;
 }
 
-void resize::fill_some() {
-  if (!on_their_way_.empty()) return end_fills();
+void resize::fill_some(const clock_fn& now) {
+  if (!on_their_way_.empty()) return await_copies(now);
   const bool ahead = memory_.arena().copies_by_itself();
-  const auto next = next_batch(fills_, fills_done_, ahead ? std::max(batch_, std::size_t{memory_.slots().slots_in(copy_ahead_bytes)}) : batch_);
+  const auto next = next_batch(fills_, fills_done_, ahead ? std::max(1u, memory_.slots().slots_in(memory_.pace().bytes())) : batch_);
   if (next.empty()) {
     phase_ = phase::done;
     return;
   }
   std::size_t begun = 0;
+  if (ahead) copies_began_ = now();
   fill_outcome_ = memory_.begin_fill(next, begun);
   on_their_way_ = next.first(begun);
   if (!ahead || !fill_outcome_) end_fills();
+}
+
+void resize::await_copies(const clock_fn& now) {
+  const std::uint64_t bytes = on_their_way_.size() * memory_.slots().slot_bytes();
+  const time_point waits = now();
+  end_fills();
+  const time_point ends = now();
+  memory_.pace().note(bytes, milliseconds_between(copies_began_, ends), milliseconds_between(waits, ends));
 }
 
 void resize::end_fills() {

@@ -23,11 +23,8 @@ class resize {
   // slot at least, are a unit of work.
   resize(card_memory& memory, std::uint64_t keep_bytes, std::uint64_t batch_bytes = limits::copy_batch_bytes);
 
-  // Where the device copies by itself, a step begins this much and leaves: windows run meanwhile, and the next step waits for the rest. It is about what
-  // goes over PCIe 5 in a window with misses, 11 ms, and over PCIe 3 in 43, so that no token is late by more than 50.
-  static constexpr std::uint64_t copy_ahead_bytes = std::uint64_t{512} << 20;
-
-  // Works until it is done or `now()` has reached `until`, or copies are on their way; at least one unit of work a call. True when done.
+  // Works until it is done or `now()` has reached `until`, or copies are on their way: where the device copies by itself, windows run meanwhile, and the
+  // next step waits for the rest. At least one unit of work a call. True when done.
   bool step(const clock_fn& now, time_point until);
 
   // Whether a shrink is to come: the fast path must be dropped before the first step.
@@ -39,14 +36,16 @@ class resize {
  private:
   enum class phase : std::uint8_t { evict, compact, unmap, release, map, fill, done };
 
-  void advance();
+  bool copies_later(const clock_fn& now, time_point step_began) const;
+  void advance(const clock_fn& now);
   void evict_all();
   void compact_some();
   void unmap_all();
   void release_one();
   void map_one();
   void plan_fills();
-  void fill_some();
+  void fill_some(const clock_fn& now);
+  void await_copies(const clock_fn& now);
   void end_fills();
   // At most so many of the steps that come after the first `done`, which it counts as done.
   template <class Step>
@@ -74,6 +73,7 @@ class resize {
   std::vector<cache_fill> fills_;
   std::size_t fills_done_ = 0;
   std::span<const cache_fill> on_their_way_;  // of fills_: begun, and not ended yet
+  time_point copies_began_{};
   result<void> fill_outcome_;                 // of beginning them
   result<void> outcome_;
 };

@@ -118,10 +118,20 @@ inline constexpr std::chrono::seconds replay_silence{20};  // from a daemon, bef
 inline constexpr std::size_t replay_differences_max = 1000;  // kept and shown; one early difference can make all later replies differ
 
 // --- shrinking and growing
-inline constexpr std::chrono::milliseconds resize_step{20};  // a long resize is cut here, so that no token is late by more than 50 ms
+inline constexpr std::chrono::milliseconds resize_step{26};  // a long resize is cut here, so that no token is late by more than 50 ms; giving 16 GiB back takes 14 to 20
 
 // Copies that are awaited together: over PCIe 5 some 0.6 ms, beside which the 10 us of waiting do not count; in RAM a few ms.
 inline constexpr std::uint64_t copy_batch_bytes = 32u << 20;
+
+// Where a device copies while windows run: what a step begins to copy should take between these, so that no token is late by more than 50 ms. In
+// bytes it is at least some experts, and at most what the fastest link (PCIe 6, 100 GB/s) does in that time.
+inline constexpr std::chrono::milliseconds copies_ahead{25};
+inline constexpr std::chrono::milliseconds copies_ahead_max{40};
+inline constexpr std::uint64_t copies_ahead_bytes_min = 32u << 20;
+inline constexpr std::uint64_t copies_ahead_bytes_max = std::uint64_t{4} << 30;
+
+// A step that has lasted so long leaves without beginning copies: the window beside them takes longest, since nothing is copied yet.
+inline constexpr std::chrono::milliseconds before_copies_max{6};
 
 inline constexpr std::uint32_t resize_rounds_max = 4;  // times the free figure is read again; a neighbour that takes more each time wins
 

@@ -91,6 +91,7 @@ struct stage_window {
   std::span<const expert_entry> experts;     // [n_layers, n_experts]
   std::uint64_t experts_version = 0;         // names the contents of `experts`
   bool resident = false;                     // every expert is in a slot
+  bool link_busy = false;                    // copies into the cache are on their way: the CPU computes what else would be copied beside them
 };
 
 // What a window took, for those who measure it. In milliseconds; 0 where it does not apply.

@@ -67,12 +67,13 @@ gpu_stage::gpu_stage(std::shared_ptr<const checkpoint> weights, const stage_opti
       gpu_(std::move(gpu)) {}
 
 result<void> gpu_stage::do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
-                               bool fast_path) {
+                               window_hints hints) {
   return on_gpu_->run({.rows = rows,
                        .sampled = sampled,
                        .experts = experts.entries(),
                        .experts_version = experts.version(),
-                       .resident = fast_path},
+                       .resident = hints.fast_path,
+                       .link_busy = hints.copies_under_way},
                       x);
 }
 

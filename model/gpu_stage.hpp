@@ -35,7 +35,7 @@ class gpu_stage final : public stage {
             std::shared_ptr<kernels::gpu> gpu, const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool);
 
   result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
-                      bool fast_path) override;
+                      window_hints hints) override;
 
   std::shared_ptr<const expert_store> store_;
   miss_pool misses_;

@@ -47,7 +47,7 @@ host_stage::host_stage(std::shared_ptr<const checkpoint> weights, const stage_op
 }
 
 result<void> host_stage::do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
-                                bool) {
+                                window_hints) {
   const std::size_t half = dims().head_dim / 2;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     kernels::rope_angles(rows[i].position, dims().rope_base, half, &cos_[i * half], &sin_[i * half]);

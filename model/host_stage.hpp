@@ -27,7 +27,7 @@ class host_stage final : public stage {
              kernels::cpu::worker_pool& pool, kv_cache kv);
 
   result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
-                      bool fast_path) override;
+                      window_hints hints) override;
   void attend(std::uint32_t layer, std::span<const window_row> rows, float* x);
   void project_qkv(const layer_weights& weights, std::uint32_t n_rows);
   void turn_and_store(const layer_weights& weights, std::uint32_t layer, std::span<const window_row> rows);

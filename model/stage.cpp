@@ -25,7 +25,7 @@ void stage::embed(std::span<const token_id> tokens, float* x) const {
 }
 
 result<void> stage::run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
-                        bool fast_path) {
+                        window_hints hints) {
   EBB_ASSERT(!rows.empty());
   EBB_ASSERT(rows.size() <= limits::window_rows_max);
   EBB_ASSERT(experts.layer_begin() == options_.layer_begin);
@@ -38,8 +38,8 @@ result<void> stage::run(std::span<const window_row> rows, std::span<const std::u
   EBB_ASSERT(sampled.size() <= options_.sampled_max);
   EBB_ASSERT(std::ranges::is_sorted(sampled));
   EBB_ASSERT(sampled.empty() || sampled.back() < rows.size());
-  EBB_ASSERT(!fast_path || experts.resident());
-  return do_run(rows, sampled, experts, x, fast_path);
+  EBB_ASSERT(!hints.fast_path || experts.resident());
+  return do_run(rows, sampled, experts, x, hints);
 }
 
 }  // namespace ebb::model

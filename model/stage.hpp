@@ -30,6 +30,12 @@ struct stage_options {
   std::uint32_t sampled_max = 0;  // rows of a window whose logits are wanted; 0: one a session, as many as a scheduler asks for
 };
 
+// What a stage may use to be faster; it has the same bits without.
+struct window_hints {
+  bool fast_path = false;         // every expert is in a slot
+  bool copies_under_way = false;  // into the card's cache, over what misses would be copied over too
+};
+
 class stage {
  public:
   virtual ~stage() = default;
@@ -41,11 +47,10 @@ class stage {
 
   // Carries x [rows, d_model] through the stage's layers, in place, and computes the logits of the rows that `sampled` names, ascending,
   // where this stage has the output head; elsewhere `sampled` is not looked at.
-  // With `fast_path` a stage may rely on every expert being in a slot; it has the same bits without.
   // Pre: 1 <= rows <= limits::window_rows_max, sampled <= sampled_max; `experts` covers this stage, and is resident for a fast path (asserts).
   // Errors: those of kernels::gpu_stage::run; none of a host stage.
   result<void> run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
-                   bool fast_path = false);
+                   window_hints hints = {});
 
   // Of the last run, valid until the next. picked: the experts of a row in rank order, [top_k]; `layer` counts from the model's first.
   // logits: [sampled, n_vocab].
@@ -71,7 +76,7 @@ class stage {
 
  private:
   virtual result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
-                              bool fast_path) = 0;
+                              window_hints hints) = 0;
 
   std::shared_ptr<const checkpoint> weights_;
   stage_options options_;

@@ -78,6 +78,7 @@ class stage final : public gpu_stage {
   void answer_bell(std::uint32_t n);
   void count_copied(const stage_window& what, std::uint32_t n);
   void choose_ways(const stage_window& what);
+  void use_ways(const stage_window& what);
 
   // Many rows.
   result<void> run_many(const stage_window& what, std::uint32_t begin, std::uint32_t n);
@@ -105,6 +106,7 @@ class stage final : public gpu_stage {
   std::uint32_t bell_handled_ = 0;
   std::optional<std::uint64_t> experts_version_;
   bool ways_chosen_ = false;
+  std::optional<bool> ways_beside_copies_;     // those that the GPU has; none: it has none yet, or others
   std::optional<std::uint64_t> ways_version_;  // of the experts that were last looked at for it
   std::size_t sampled_ = 0;              // of the last run
   std::vector<group> groups_;

@@ -12,7 +12,7 @@ constexpr std::size_t graphs_max = 32;  // some hundred KiB each; batch sizes an
 }  // namespace
 
 result<void> stage::run_few(const stage_window& what, std::uint32_t n, std::uint32_t chunks) {
-  if (!what.resident && ways_version_ != what.experts_version && !ways_chosen_) choose_ways(what);
+  if (!what.resident) use_ways(what);
   const std::uint32_t bucket = std::min(std::bit_ceil(chunks), memory_->chunks_of(memory_->shape().context - 1));
   bool apart = true;
   for (std::uint32_t i = 0; i < n; ++i) {

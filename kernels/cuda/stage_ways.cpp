@@ -2,11 +2,25 @@
 #include "kernels/cuda/stage.hpp"
 #include "config/assert.hpp"
 #include <algorithm>
+#include <numeric>
 
 namespace ebb::kernels::cuda {
 
-// How many of a layer's missing experts the CPU computes while the others are copied: measured once, on experts of this model. Neither way
-// changes a bit. The times of the two ways overlap, so the larger of them counts.
+// Beside copies into the cache the CPU computes all that is missing: what a window copied then, it would take from them.
+void stage::use_ways(const stage_window& what) {
+  const bool beside_copies = what.link_busy;
+  if (!beside_copies && !ways_chosen_ && ways_version_ != what.experts_version) choose_ways(what);
+  if (ways_beside_copies_ == beside_copies) return;
+  ways_beside_copies_ = beside_copies;
+  stage_memory& m = *memory_;
+  constexpr std::size_t n = doorbell_misses_max + 1;
+  std::uint32_t* const ways = m.cpu_of_host + (beside_copies ? n : 0);
+  if (beside_copies) std::iota(ways, ways + n, 0u);
+  cudaMemcpyAsync(m.cpu_of, ways, n * sizeof *ways, cudaMemcpyHostToDevice, stream_.get());
+}
+
+// How many of a layer's missing experts the CPU computes while the others are copied: measured once, on experts of this model, both ways at the
+// same time as in a window. Neither way changes a bit.
 void stage::choose_ways(const stage_window& what) {
   ways_version_ = what.experts_version;
   stage_memory& m = *memory_;
@@ -15,7 +29,7 @@ void stage::choose_ways(const stage_window& what) {
   const std::uint32_t tried = std::min({tried_max, shape.n_experts, shape.top_k});
   const auto fill = [&](auto of) {
     for (std::uint32_t missing = 0; missing <= doorbell_misses_max; ++missing) m.cpu_of_host[missing] = of(missing);
-    cudaMemcpyAsync(m.cpu_of, m.cpu_of_host, (doorbell_misses_max + 1) * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_.get());
+    ways_beside_copies_.reset();
   };
   ways_chosen_ = true;
   if (!store_pinned_) return fill([](std::uint32_t missing) { return missing; });
@@ -39,53 +53,41 @@ void stage::choose_ways(const stage_window& what) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
   };
-  constexpr int rounds = 5;
-  std::vector<double> copying;
-  for (int round = 0; round < rounds; ++round) {
+  activations x;
+  x.n_cols = shape.d_model;
+  for (unsigned p = 0; p < 2; ++p) x.part[p] = {m.posted[p].q, m.posted[p].d, m.posted[p].sum};
+  // So many by the CPU, while the others are copied; each way slows the other, since both read RAM.
+  const auto time = [&](std::uint32_t on_cpu, std::uint32_t copied) {
     const auto& [number, absent] = absent_experts();
     staging_list list{};
-    list.count = tried;
-    for (std::uint32_t i = 0; i < tried; ++i) {
-      const expert_entry& from = what.experts[std::size_t{number} * shape.n_experts + absent[i]];
+    list.count = copied;
+    for (std::uint32_t i = 0; i < copied; ++i) {
+      const expert_entry& from = what.experts[std::size_t{number} * shape.n_experts + absent[on_cpu + i]];
       for (std::size_t which = 0; which < matrices_per_expert; ++which) list.from[i][which] = reinterpret_cast<const std::uint8_t*>(from.matrix[which]);
     }
     cudaMemcpyAsync(m.staging, &list, sizeof list, cudaMemcpyHostToDevice, stream_.get());
     const layer_on_device& layer = m.layers[number];
     const staging_place place{m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, m.spare_count};
     cudaStreamSynchronize(stream_.get());
+    std::vector<miss> misses;
+    for (std::uint32_t i = 0; i < on_cpu; ++i) misses.push_back({0, absent[i]});
     const auto began = clock::now();
-    fetch_staged(m.staging, place, stream_.get());
+    if (copied > 0) fetch_staged(m.staging, place, stream_.get());
+    if (on_cpu > 0) misses_.compute(number, misses, x, m.results);
     cudaStreamSynchronize(stream_.get());
-    copying.push_back(ms_since(began) / tried);
-  }
-  const double copy_ms = median(copying);
-  activations x;
-  x.n_cols = shape.d_model;
-  for (unsigned p = 0; p < 2; ++p) x.part[p] = {m.posted[p].q, m.posted[p].d, m.posted[p].sum};
-  std::vector<double> cpu_ms(1, 0.0);  // of so many experts
-  for (std::uint32_t n = 1; n <= tried; ++n) {
-    std::vector<double> computing;
-    for (int round = 0; round < rounds; ++round) {
-      const auto& [number, absent] = absent_experts();
-      std::vector<miss> misses;
-      for (std::uint32_t i = 0; i < n; ++i) misses.push_back({0, absent[i]});
-      const auto began = clock::now();
-      misses_.compute(number, misses, x, m.results);
-      computing.push_back(ms_since(began));
-    }
-    cpu_ms.push_back(median(computing) + 0.01);  // and the doorbell
-  }
-  const auto cpu_time = [&](std::uint32_t n) { return n < cpu_ms.size() ? cpu_ms[n] : cpu_ms.back() * n / static_cast<double>(cpu_ms.size() - 1); };
-  fill([&](std::uint32_t missing) {
-    std::uint32_t best = 0;
-    for (std::uint32_t on_cpu = 1; on_cpu <= missing; ++on_cpu) {
-      const auto time = [&](std::uint32_t n) { return std::max(cpu_time(n), (missing - n) * copy_ms); };
-      if (time(on_cpu) < time(best)) best = on_cpu;
-    }
-    return best;
-  });
-  timing_.copy_ms_an_expert = copy_ms;
-  timing_.cpu_ms_an_expert = cpu_ms.back() / static_cast<double>(tried);
+    return ms_since(began);
+  };
+  const auto median_time = [&](std::uint32_t on_cpu, std::uint32_t copied) {
+    std::vector<double> times;
+    for (int round = 0; round < 3; ++round) times.push_back(time(on_cpu, copied));
+    return median(std::move(times));
+  };
+  std::vector<double> of_all;  // [on_cpu]: all that were tried
+  for (std::uint32_t on_cpu = 0; on_cpu <= tried; ++on_cpu) of_all.push_back(median_time(on_cpu, tried - on_cpu));
+  const auto best = static_cast<std::uint32_t>(std::min_element(of_all.begin(), of_all.end()) - of_all.begin());
+  fill([&](std::uint32_t missing) { return (missing * best + tried / 2) / tried; });
+  timing_.copy_ms_an_expert = of_all.front() / tried;
+  timing_.cpu_ms_an_expert = of_all.back() / tried;
 }
 
 }  // namespace ebb::kernels::cuda

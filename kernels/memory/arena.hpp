@@ -53,6 +53,9 @@ class arena {
   // Whether a copy that was begun goes on by itself while its thread does something else.
   virtual bool copies_by_itself() const noexcept { return false; }
 
+  // Whether some were begun, and finish_copies() has not been called since.
+  bool copies_under_way() const noexcept { return copies_under_way_; }
+
   // Waits for every copy that was begun. Errors: card_lost; what they were to write is then undefined.
   result<void> finish_copies();
 

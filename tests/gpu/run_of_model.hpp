@@ -58,7 +58,7 @@ struct run_of_model {
   std::unique_ptr<kernels::arena> arena;
   std::unique_ptr<model::expert_table> table;
   std::unique_ptr<model::stage> stage;
-  bool fast_path = true;  // where every expert is in a slot
+  model::window_hints hints{.fast_path = true};  // the fast path only where every expert is in a slot
 
   static run_of_model on_host(std::shared_ptr<const model::checkpoint> weights, std::uint32_t sessions = 2) {
     run_of_model made;
@@ -136,7 +136,7 @@ struct run_of_model {
       std::iota(sampled.begin(), sampled.end(), 0u);
       for (std::uint32_t i = 0; i < some.size(); ++i) rows.push_back({1, position++});
       stage->embed(some, x.data());
-      const auto ran = stage->run(rows, sampled, *table, x.data(), fast_path && table->resident());
+      const auto ran = stage->run(rows, sampled, *table, x.data(), {hints.fast_path && table->resident(), hints.copies_under_way});
       if (!ran) FAIL(ran.error().text);
       const auto logits = stage->logits();
       REQUIRE(logits.size() == some.size() * dims.n_vocab);

@@ -26,8 +26,11 @@ TEST_CASE("the logits of a conversation have the CPU's bits whatever is in slots
   };
   check("all in slots", run_of_model::on_gpu(weights, true, everything));
   auto without_fast_path = run_of_model::on_gpu(weights, true, everything);
-  without_fast_path.fast_path = false;
+  without_fast_path.hints.fast_path = false;
   check("all in slots, but looked for", std::move(without_fast_path));
+  auto beside_copies = run_of_model::on_gpu(weights, true, every_third);
+  beside_copies.hints.copies_under_way = true;
+  check("a third in slots, while others are copied", std::move(beside_copies));
   check("none in a slot", run_of_model::on_gpu(weights, true, nothing));
   check("a third in slots", run_of_model::on_gpu(weights, true, every_third));
   check("all but one in slots", run_of_model::on_gpu(weights, true, all_but_one));
@@ -116,7 +119,7 @@ TEST_CASE("experts that move between windows change no bit", "[gpu][stage]") {
       const std::vector<kernels::window_row> rows{{0, position}};
       const std::vector<std::uint32_t> sampled{0};
       run.stage->embed({&tokens[position], 1}, x.data());
-      const auto ran = run.stage->run(rows, sampled, *run.table, x.data(), run.table->resident());
+      const auto ran = run.stage->run(rows, sampled, *run.table, x.data(), {.fast_path = run.table->resident()});
       if (!ran) FAIL(ran.error().text);
       all.insert(all.end(), run.stage->logits().begin(), run.stage->logits().end());
     }

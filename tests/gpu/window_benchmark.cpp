@@ -25,7 +25,7 @@ window_figures measure(run_of_model& run, std::uint32_t n_rows, std::uint32_t fi
     const std::vector<std::uint32_t> sampled{n_rows - 1};
     run.stage->embed(tokens, x.data());
     const auto began = std::chrono::steady_clock::now();
-    const auto ran = run.stage->run(rows, sampled, *run.table, x.data(), run.table->resident());
+    const auto ran = run.stage->run(rows, sampled, *run.table, x.data(), {.fast_path = run.table->resident()});
     if (!ran) FAIL(ran.error().text);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
     if (repeat >= 3) all.emplace_back(ms, dynamic_cast<model::gpu_stage&>(*run.stage).timing());

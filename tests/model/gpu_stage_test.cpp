@@ -107,13 +107,13 @@ TEST_CASE("the logits of some rows are those that the same rows have when all ar
   CHECK(logits_of({}).empty());
 }
 
-TEST_CASE("a GPU is told the table's version, and that the stage is resident only where the fast path is asked for") {
+TEST_CASE("a GPU is told the table's version, and what it may rely on only where that was said") {
   stage_on_gpu on(2, 3);
   const std::uint32_t n_experts = demo_model()->dims().n_experts;
   std::vector<float> x(demo_model()->dims().d_model);
   const window_row row{0, 0};
-  const auto told = [&](bool fast_path = false) {
-    REQUIRE(on.stage->run({&row, 1}, {}, on.table, x.data(), fast_path));
+  const auto told = [&](window_hints hints = {}) {
+    REQUIRE(on.stage->run({&row, 1}, {}, on.table, x.data(), hints));
     return *on.gpu->state.last;
   };
   for (std::uint32_t index = 0; index + 1 < n_experts; ++index) on.fill({2, index});
@@ -122,7 +122,9 @@ TEST_CASE("a GPU is told the table's version, and that the stage is resident onl
   on.fill({2, n_experts - 1});
   const auto full = told();
   CHECK_FALSE(full.resident);  // though every expert is in a slot
-  CHECK(told(true).resident);
+  CHECK(told({.fast_path = true}).resident);
+  CHECK_FALSE(told({.fast_path = true}).link_busy);
+  CHECK(told({.copies_under_way = true}).link_busy);
   CHECK(full.experts_version > before.experts_version);
   CHECK(told().experts_version == full.experts_version);
   on.table.restore({2, 0});
