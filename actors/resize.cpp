@@ -114,7 +114,7 @@ void resize::use_what_is_mapped() {
 void resize::plan_fills() {
   fills_ = memory_.cache().plan_growth(memory_.cache().slots_usable(), memory_.heat());
   fills_done_ = 0;
-  phase_ = phase::fill;
+  phase_ = fills_.empty() ? phase::done : phase::fill;
 }
 
 void resize::fill_some(const clock_fn& now) {

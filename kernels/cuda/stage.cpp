@@ -1,5 +1,6 @@
 #include "kernels/cuda/stage.hpp"
 #include "config/assert.hpp"
+#include "kernels/cuda/upload.hpp"
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -111,7 +112,7 @@ void stage::refresh_experts(const stage_window& what) {
     for (std::size_t m = 0; m < matrices_per_expert; ++m) to.matrix[m] = reinterpret_cast<const std::uint8_t*>(from.matrix[m]);
     to.in_slot = from.in_slot;
   }
-  cudaMemcpyAsync(memory_->experts, memory_->experts_host, what.experts.size() * sizeof(device_expert), cudaMemcpyHostToDevice, stream_.get());
+  upload(memory_->experts, memory_->experts_host, what.experts.size() * sizeof(device_expert), stream_.get());
   std::erase_if(graphs_, [](const auto& known) { return known.second.graph == nullptr; });  // there may be room for them now
 }
 

@@ -1,6 +1,7 @@
 // kernels/cuda/stage_few.cpp: windows of few rows: one sequence of launches, captured and replayed, that rings for misses.
 #include "kernels/cuda/stage.hpp"
 #include "config/assert.hpp"
+#include "kernels/cuda/upload.hpp"
 #include <algorithm>
 #include <bit>
 
@@ -81,7 +82,7 @@ void stage::enqueue_few(const graph_key& what) {
   const stage_shape& shape = memory_->shape();
   const std::uint32_t n = what.n_rows;
   const window_input input = memory_->input_at(memory_->input, n);
-  cudaMemcpyAsync(memory_->input, memory_->input_host, input.size_bytes, cudaMemcpyHostToDevice, stream_.get());
+  upload(memory_->input, memory_->input_host, input.size_bytes, stream_.get());
   for (std::uint32_t layer = 0; layer < shape.n_layers; ++layer) enqueue_layer_few(layer, what, input);
   if (!memory_->has_output()) {
     cudaMemcpyAsync(memory_->x_host, input.x, std::size_t{n} * shape.d_model * sizeof(float), cudaMemcpyDeviceToHost, stream_.get());

@@ -1,6 +1,7 @@
 // kernels/cuda/stage_many.cpp: windows of many rows: driven by the host, layer by layer, with the misses streamed through a ring.
 #include "kernels/cuda/stage.hpp"
 #include "config/assert.hpp"
+#include "kernels/cuda/upload.hpp"
 #include <algorithm>
 
 namespace ebb::kernels::cuda {
@@ -15,7 +16,7 @@ result<void> stage::run_many(const stage_window& what, std::uint32_t begin, std:
   const stage_shape& shape = m.shape();
   const cudaStream_t on = stream_.get();
   const window_input input = m.input_at(m.input, n);
-  cudaMemcpyAsync(m.input, m.input_host, input.size_bytes, cudaMemcpyHostToDevice, on);
+  upload(m.input, m.input_host, input.size_bytes, on);
   std::uint32_t last_position = 0;
   for (std::uint32_t i = 0; i < n; ++i) last_position = std::max(last_position, what.rows[begin + i].position);
   for (std::uint32_t number = 0; number < shape.n_layers; ++number) {
@@ -68,8 +69,8 @@ void stage::group_picks(const stage_window& what, std::uint32_t layer, std::uint
     m.place_row_host[at] = pair / shape.top_k;
     m.place_pair_host[at] = pair;
   }
-  cudaMemcpyAsync(m.place_row, m.place_row_host, n_pairs * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_.get());
-  cudaMemcpyAsync(m.place_pair, m.place_pair_host, n_pairs * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_.get());
+  upload(m.place_row, m.place_row_host, n_pairs * sizeof(std::uint32_t), stream_.get());
+  upload(m.place_pair, m.place_pair_host, n_pairs * sizeof(std::uint32_t), stream_.get());
 }
 
 // A miss is read from its place of the ring, which it has by its number among the misses.
@@ -96,7 +97,7 @@ void stage::write_tiles(const stage_window& what, std::uint32_t layer) {
     tiles_before_.push_back(n_tiles);
   }
   for (std::size_t which = 0; which < matrices_per_expert; ++which) {
-    cudaMemcpyAsync(m.tiles + which * m.tiles_max, m.tiles_host + which * m.tiles_max, n_tiles * sizeof(matmul_tile), cudaMemcpyHostToDevice, stream_.get());
+    upload(m.tiles + which * m.tiles_max, m.tiles_host + which * m.tiles_max, n_tiles * sizeof(matmul_tile), stream_.get());
   }
 }
 
@@ -167,7 +168,7 @@ void stage::enqueue_logits(const stage_window& what, std::uint32_t begin, std::u
     if (row >= begin && row < begin + n) m.sampled_host[count++] = row - begin;
   }
   if (count == 0) return;
-  cudaMemcpyAsync(m.sampled, m.sampled_host, count * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_.get());
+  upload(m.sampled, m.sampled_host, count * sizeof(std::uint32_t), stream_.get());
   norm_and_quantise(x, m.sampled, m.output_norm, shape.rms_eps, count, m.head, stream_.get());
   for (std::uint32_t done = 0; done < count; done += matvec_rows_max) {
     const matvec_job job{m.output, m.logits + std::size_t{done} * shape.n_vocab};

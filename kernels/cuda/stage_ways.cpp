@@ -1,6 +1,7 @@
 // kernels/cuda/stage_ways.cpp: which of the experts that are in no slot the CPU computes, and which are copied.
 #include "kernels/cuda/stage.hpp"
 #include "config/assert.hpp"
+#include "kernels/cuda/upload.hpp"
 #include <algorithm>
 #include <numeric>
 
@@ -16,7 +17,7 @@ void stage::use_ways(const stage_window& what) {
   constexpr std::size_t n = doorbell_misses_max + 1;
   std::uint32_t* const ways = m.cpu_of_host + (beside_copies ? n : 0);
   if (beside_copies) std::iota(ways, ways + n, 0u);
-  cudaMemcpyAsync(m.cpu_of, ways, n * sizeof *ways, cudaMemcpyHostToDevice, stream_.get());
+  upload(m.cpu_of, ways, n * sizeof *ways, stream_.get());
 }
 
 // How many of a layer's missing experts the CPU computes while the others are copied: measured once, on experts of this model, both ways at the
@@ -84,7 +85,12 @@ void stage::choose_ways(const stage_window& what) {
   };
   std::vector<double> of_all;  // [on_cpu]: all that were tried
   for (std::uint32_t on_cpu = 0; on_cpu <= tried; ++on_cpu) of_all.push_back(median_time(on_cpu, tried - on_cpu));
-  const auto best = static_cast<std::uint32_t>(std::min_element(of_all.begin(), of_all.end()) - of_all.begin());
+  // The times fall to the best and rise again, so its neighbours have a say: one lucky measurement decides nothing.
+  const auto smoothed = [&](std::uint32_t n) { return of_all[n == 0 ? 0 : n - 1] + 2 * of_all[n] + of_all[std::min(n + 1, tried)]; };
+  std::uint32_t best = 0;
+  for (std::uint32_t on_cpu = 1; on_cpu <= tried; ++on_cpu) {
+    if (smoothed(on_cpu) < smoothed(best)) best = on_cpu;
+  }
   fill([&](std::uint32_t missing) { return (missing * best + tried / 2) / tried; });
   timing_.copy_ms_an_expert = of_all.front() / tried;
   timing_.cpu_ms_an_expert = of_all.back() / tried;

@@ -3,6 +3,7 @@
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/cuda/router.hpp"
 #include "kernels/cuda/rows.hpp"
+#include "kernels/cuda/upload.hpp"
 #include "kernels/router.hpp"
 #include "tests/gpu/gpu_memory.hpp"
 #include <limits>
@@ -305,4 +306,22 @@ TEST_CASE("what is posted to the CPU is all of the rows, for widths that are no 
       CHECK(staging.read()[0].n_cpu == n * top_k);
     }
   }
+}
+
+TEST_CASE("an upload brings every word of pinned memory and none beyond, whatever it begins at", "[gpu][kernels]") {
+  constexpr std::size_t n = 100'003;
+  std::uint32_t* from = nullptr;
+  require(cudaMallocHost(reinterpret_cast<void**>(&from), n * sizeof *from));
+  std::iota(from, from + n, 1u);
+  for (const std::size_t begin : {0u, 1u, 4u}) {
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{4001}, n - 4}) {
+      INFO(count << " words from " << begin);
+      const on_gpu<std::uint32_t> to(n);
+      std::vector<std::uint32_t> expected = to.read();
+      std::copy_n(from + begin, std::min(count, n - begin), expected.begin() + static_cast<std::ptrdiff_t>(begin));
+      cuda::upload(to.data() + begin, from + begin, std::min(count, n - begin) * sizeof *from, stream);
+      CHECK(to.read() == expected);
+    }
+  }
+  require(cudaFreeHost(from));
 }
