@@ -7,7 +7,7 @@ namespace ebb::kernels::cuda {
 
 // How many of a layer's missing experts the CPU computes while the others are copied: measured once, on experts of this model. Neither way
 // changes a bit. The times of the two ways overlap, so the larger of them counts.
-void stage::choose_ways(const stage_window& what) {
+result<void> stage::choose_ways(const stage_window& what) {
   ways_version_ = what.experts_version;
   stage_memory& m = *memory_;
   const stage_shape& shape = m.shape();
@@ -16,6 +16,7 @@ void stage::choose_ways(const stage_window& what) {
   const auto fill = [&](auto of) {
     for (std::uint32_t missing = 0; missing <= doorbell_misses_max; ++missing) m.cpu_of_host[missing] = of(missing);
     cudaMemcpyAsync(m.cpu_of, m.cpu_of_host, (doorbell_misses_max + 1) * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_.get());
+    return result<void>();
   };
   ways_chosen_ = true;
   if (!store_pinned_) return fill([](std::uint32_t missing) { return missing; });
@@ -42,21 +43,10 @@ void stage::choose_ways(const stage_window& what) {
   constexpr int rounds = 5;
   std::vector<double> copying;
   for (int round = 0; round < rounds; ++round) {
-    const auto& [number, absent] = absent_experts();
-    staging_list list{};
-    list.count = tried;
-    for (std::uint32_t i = 0; i < tried; ++i) {
-      const expert_entry& from = what.experts[std::size_t{number} * shape.n_experts + absent[i]];
-      for (std::size_t which = 0; which < matrices_per_expert; ++which) list.from[i][which] = reinterpret_cast<const std::uint8_t*>(from.matrix[which]);
-    }
-    cudaMemcpyAsync(m.staging, &list, sizeof list, cudaMemcpyHostToDevice, stream_.get());
-    const layer_on_device& layer = m.layers[number];
-    const staging_place place{m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, m.spare_count};
-    cudaStreamSynchronize(stream_.get());
-    const auto began = clock::now();
-    fetch_staged(m.staging, place, stream_.get());
-    cudaStreamSynchronize(stream_.get());
-    copying.push_back(ms_since(began) / tried);
+    const auto& [layer, absent] = absent_experts();
+    const auto took_ms = ms_of_copying(what, layer, absent);
+    if (!took_ms) return fail(took_ms.error());
+    copying.push_back(*took_ms / tried);
   }
   const double copy_ms = median(copying);
   activations x;
@@ -76,7 +66,9 @@ void stage::choose_ways(const stage_window& what) {
     cpu_ms.push_back(median(computing) + 0.01);  // and the doorbell
   }
   const auto cpu_time = [&](std::uint32_t n) { return n < cpu_ms.size() ? cpu_ms[n] : cpu_ms.back() * n / static_cast<double>(cpu_ms.size() - 1); };
-  fill([&](std::uint32_t missing) {
+  timing_.copy_ms_an_expert = copy_ms;
+  timing_.cpu_ms_an_expert = cpu_ms.back() / static_cast<double>(tried);
+  return fill([&](std::uint32_t missing) {
     std::uint32_t best = 0;
     for (std::uint32_t on_cpu = 1; on_cpu <= missing; ++on_cpu) {
       const auto time = [&](std::uint32_t n) { return std::max(cpu_time(n), (missing - n) * copy_ms); };
@@ -84,8 +76,25 @@ void stage::choose_ways(const stage_window& what) {
     }
     return best;
   });
-  timing_.copy_ms_an_expert = copy_ms;
-  timing_.cpu_ms_an_expert = cpu_ms.back() / static_cast<double>(tried);
+}
+
+// By the GPU, from the store to the spare places.
+result<double> stage::ms_of_copying(const stage_window& what, std::uint32_t number, std::span<const std::uint32_t> experts) {
+  stage_memory& m = *memory_;
+  staging_list list{};
+  list.count = static_cast<std::uint32_t>(experts.size());
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    const expert_entry& from = what.experts[std::size_t{number} * m.shape().n_experts + experts[i]];
+    for (std::size_t which = 0; which < matrices_per_expert; ++which) list.from[i][which] = reinterpret_cast<const std::uint8_t*>(from.matrix[which]);
+  }
+  cudaMemcpyAsync(m.staging, &list, sizeof list, cudaMemcpyHostToDevice, stream_.get());
+  const layer_on_device& layer = m.layers[number];
+  const staging_place place{m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, m.spare_count};
+  if (auto ready = await_stream("measuring copies"); !ready) return fail(ready.error());
+  const auto began = clock::now();
+  fetch_staged(m.staging, place, stream_.get());
+  if (auto copied = await_stream("measuring copies"); !copied) return fail(copied.error());
+  return ms_since(began);
 }
 
 }  // namespace ebb::kernels::cuda

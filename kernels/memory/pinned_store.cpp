@@ -33,7 +33,7 @@ result<std::unique_ptr<pinned_store>> pinned_store::read(std::span<const store_p
   store->gpu_ = std::move(gpu);
   if (auto taken = store->take(pieces, options.name); !taken) return fail(taken.error());
   if (auto done = read_pieces(pieces, store->base_, store->offsets_, options); !done) return fail(done.error());
-  store->pin(options.name);
+  if (auto pinned = store->pin(options.name); !pinned) return fail(pinned.error());
   if (store->pinned_ && options.give_up_cache) give_up_cached(pieces);
   return store;
 }
@@ -65,14 +65,16 @@ result<void> pinned_store::take(std::span<const store_piece> pieces, const std::
   return {};
 }
 
-void pinned_store::pin(const std::string& name) {
+result<void> pinned_store::pin(const std::string& name) {
   const auto done = gpu_->pin(base_, size_bytes_);
   pinned_ = done.has_value();
-  if (pinned_) return;
+  if (pinned_) return {};
+  if (done.error().code != errc::out_of_memory) return fail(done.error().code, name + ": pinning the experts: " + done.error().text);
   warning_ = name + ": " + mib(size_bytes_) + " of experts are not pinned (" + done.error().text +
              "), so copies to the GPU run at about 9 GB/s " +
              "instead of 55: misses and resizes take longer, answers are the same; allow more locked memory (ulimit -l unlimited), or " +
              "free memory, and start again";
+  return {};
 }
 
 pinned_store::~pinned_store() {
