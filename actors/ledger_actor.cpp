@@ -78,7 +78,7 @@ void bring_back(ledger_pointer self, card_id card, const error& why);
 
 struct vram_command {
   caf::typed_response_promise<bus::vram_report> promise;
-  std::size_t answers_missing = 0;
+  std::size_t rows_missing = 0;  // of cards that take their turns
   bus::vram_report report;
   std::optional<error> failure;
 };
@@ -99,28 +99,65 @@ void finish(ledger_pointer self, vram_command& command) {
   next(self);
 }
 
+// One after the other.
+struct turn {
+  reserve_target target;
+  bool is_second = false;  // the first left it short, before others had given
+};
+using turns = std::vector<turn>;
+
+// Cards that share a memory together, in the order of their numbers.
+std::vector<turns> by_memory(ledger_pointer self, const std::vector<reserve_target>& targets) {
+  const auto& memories = self->state.options->memories;
+  std::vector<turns> rows;
+  for (const reserve_target& target : targets) {
+    const auto shared = std::find_if(rows.begin(), rows.end(), [&](const turns& row) {
+      return !memories.empty() && memories[row.front().target.card.value] == memories[target.card.value];
+    });
+    if (shared == rows.end()) rows.push_back({{target}});
+    else shared->push_back({target});
+  }
+  return rows;
+}
+
+// Each goes by the free figure that the one before it left: what that has freed it need not free again. One that was short looks again when the
+// others have given.
+void bring_in_turn(ledger_pointer self, const std::shared_ptr<vram_command>& command, turns row) {
+  const auto [target, is_second] = row.front();
+  row.erase(row.begin());
+  const auto go_on = [self, command](const turns& left) {
+    if (!left.empty()) return bring_in_turn(self, command, left);
+    if (--command->rows_missing == 0) finish(self, *command);
+  };
+  resize(
+      self, target.card, goal_of(self, target.card, target.reserve_mib),
+      [=](const resize_outcome& outcome) {
+        book(self).set(target);
+        if (outcome.report.short_mib > 0 && !row.empty() && !is_second) {
+          turns left = row;
+          left.push_back({target, true});
+          return go_on(left);
+        }
+        command->report.cards.push_back(outcome.report);
+        tell_resized(self, outcome.report, "command");
+        go_on(row);
+      },
+      [=](error why) {
+        bring_back(self, target.card, why);
+        command->failure = std::move(why);
+        go_on(row);
+      });
+}
+
 void set_reserves(ledger_pointer self, const bus::vram& asked, const std::shared_ptr<vram_command>& command) {
   const auto targets = book(self).targets(asked.reserve_mib, asked.device);
   if (!targets) {
     command->failure = targets.error();
     return finish(self, *command);
   }
-  command->answers_missing = targets->size();
-  for (const reserve_target target : *targets) {
-    resize(
-        self, target.card, goal_of(self, target.card, target.reserve_mib),
-        [self, command, target](const resize_outcome& outcome) {
-          book(self).set(target);
-          command->report.cards.push_back(outcome.report);
-          tell_resized(self, outcome.report, "command");
-          if (--command->answers_missing == 0) finish(self, *command);
-        },
-        [self, command, target](error why) {
-          bring_back(self, target.card, why);
-          command->failure = std::move(why);
-          if (--command->answers_missing == 0) finish(self, *command);
-        });
-  }
+  const std::vector<turns> rows = by_memory(self, *targets);
+  command->rows_missing = rows.size();
+  for (const turns& each : rows) bring_in_turn(self, command, each);
 }
 
 // --- growing back

@@ -11,7 +11,7 @@
 //   tick                        -               to itself: look for leases that have ended and memory that was let go
 //
 // What changes memory is carried out one thing after the other, each on all its cards at the same time, so that two clients never
-// mix and a free figure is never used twice. A lease is answered when its memory is free and it is written down.
+// mix; but cards that share a memory take their turns within it, so that a free figure is never used twice. A lease is answered when its memory is free and it is written down.
 //
 // Owns:    ledger, a plain class that knows no CAF, no clock and no device, and is tested alone.
 // Thread:  detached in the daemon, since it writes a small file at each change; handlers never touch a device.
@@ -39,6 +39,7 @@ struct ledger_options {
   std::function<result<void>(const bus::ledger_state&)> write_down;   // returns when it is safe on disk
   process_watch processes;
   event_sink tell;
+  std::vector<std::uint32_t> memories = {};  // [cards]: equal numbers share a free figure, as cards on one GPU do; empty: each has its own
   bool contexts = true;  // a program that uses a lease first needs a CUDA context, which costs memory; on host cards it needs none
 };
 

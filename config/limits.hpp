@@ -72,6 +72,18 @@ inline constexpr std::chrono::seconds yield_relapse{60};         // pushed down 
 inline constexpr std::chrono::seconds free_vram_wait{60};            // until a neighbour has let go of enough: a picture takes less; then the start refuses
 inline constexpr std::chrono::milliseconds free_vram_interval{500};  // between two looks meanwhile
 
+// --- waits for a GPU. Each ends, then the card is lost and the process lives; what the GPU may still use is left to the end of the process.
+inline constexpr std::chrono::milliseconds doorbell_timeout{20'000};  // of a GPU for the CPU: the slowest CPU takes a second; a spin that outlives its process would take the GPU
+inline constexpr std::chrono::seconds gpu_window_timeout{30};         // without a sign from it; longer than the doorbell's own, which ends first and says more
+inline constexpr std::chrono::milliseconds gpu_copy_timeout{20'000};  // for copies and measurements, which take milliseconds, behind at most a window of another card
+inline constexpr std::chrono::milliseconds gpu_spin{2};    // a waiting thread looks again at once so long: a layer's wait is shorter, and sleep would double it
+inline constexpr std::chrono::microseconds gpu_nap{50};    // and then sleeps between looks: a fortieth of what it has waited already
+static_assert(gpu_window_timeout > doorbell_timeout);
+
+// --- graphs of a stage. Both bounds leave most of a card's reserve of 700 MiB to others, the desktop first.
+inline constexpr std::size_t graphs_max = 32;                      // batch sizes and lengths in use are fewer
+inline constexpr std::uint64_t graphs_bytes_max = 64u << 20;       // some hundred KiB to 2 MiB each, as measured by the free figure
+
 // --- the sockets
 inline constexpr int send_high_water = 1000;   // replies ZeroMQ holds for one client; beyond it they wait in our own backlog
 inline constexpr int receive_high_water = 64;  // frames of one client read ahead: 1 GiB of the largest ones
@@ -107,11 +119,12 @@ inline constexpr std::size_t key_file_bytes_max = 256u << 10;  // so many keys, 
 
 // --- waits between actors. A window of a large model on slow memory stays below a second; these only catch a bug or a lost card.
 inline constexpr std::chrono::seconds window_timeout{120};
-inline constexpr std::chrono::milliseconds doorbell_timeout{20'000};  // of a GPU for the CPU: the slowest CPU takes a second; a spin that outlives its process would take the GPU
 inline constexpr std::chrono::seconds resize_timeout{120};
 inline constexpr std::chrono::seconds order_timeout{120};  // as many long prompts may be before this one
 inline constexpr std::chrono::seconds status_timeout{10};
 inline constexpr std::chrono::seconds stop_timeout{5};  // for the window under way when the daemon stops
+inline constexpr std::chrono::seconds cards_end_timeout{60};  // for all actors when the daemon stops: a card ends between two messages
+static_assert(cards_end_timeout > gpu_window_timeout + gpu_copy_timeout);  // so even one whose GPU hangs ends by itself
 
 // --- replay of a journal
 inline constexpr std::chrono::seconds replay_silence{20};  // from a daemon, before a recorded reply counts as missing; a long prompt takes seconds

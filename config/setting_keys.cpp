@@ -60,8 +60,9 @@ std::vector<setting_key> make_keys() {
           forms::reserves{mib_max}, change::editable),
       key("host_card_mib", "The size of each host card. 0 is as much as its cache needs.", EBB_FIELD(host_card_mib), whole32{0, mib_max}),
       key("min_free_vram_mib",
-          "MiB that must be free by the driver's figure: a start waits for it on every GPU, up to a minute, below it no cache grows, and auto_yield gives "
-          "back. 0 is the reserve, for auto_yield at least 256, and waits for nothing.",
+          "MiB that must be free by the driver's figure: a start waits for it on every GPU, up to a minute (without NVML only once it has a context there, "
+          "whose memory is then in use), below it no cache grows, and auto_yield gives back. 0 is the reserve, for auto_yield at least 256, and waits for "
+          "nothing.",
           EBB_FIELD(min_free_vram_mib), whole32{0, mib_max}, change::editable),
       key("auto_yield", "Whether Ebb gives VRAM back by itself when another program takes what was free.", EBB_FIELD(auto_yield),
           forms::flag{}),

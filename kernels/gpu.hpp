@@ -10,6 +10,7 @@
 #include "kernels/matmul.hpp"
 #include "kernels/memory/arena.hpp"
 #include "kernels/miss.hpp"
+#include "kernels/window_row.hpp"
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -34,12 +35,6 @@ struct gpu_description {
   std::string uuid;            // "GPU-" and 36 characters
   std::uint64_t total_bytes = 0;
   std::optional<std::uint64_t> free_bytes;  // when this was asked; none: it cannot be known without a context, which takes memory
-};
-
-// One position of one session.
-struct window_row {
-  std::uint32_t session;   // < stage_shape::n_sessions
-  std::uint32_t position;  // < stage_shape::context
 };
 
 struct stage_shape {
@@ -118,11 +113,11 @@ class gpu_stage {
   virtual std::span<const float> logits() const noexcept = 0;
   virtual const window_timing& timing() const noexcept = 0;
 
-  // Bytes of the GPU that the stage holds: dense weights, keys and values, buffers.
+  // Bytes of the GPU that the stage holds: dense weights, keys and values, buffers, and graphs as the driver's free figure showed them.
   virtual std::uint64_t held_bytes() const noexcept = 0;
   // The most rows that go through the layers at once; a longer window is cut. By what was free when the stage was made.
   virtual std::uint32_t chunk_rows() const noexcept = 0;
-  // Those that are held now; a capture that failed is none.
+  // Those that are held now, limits::graphs_max at most; a capture that failed is none.
   virtual std::uint32_t graphs() const noexcept = 0;
 };
 
@@ -153,7 +148,7 @@ class gpu_driver {
  public:
   virtual ~gpu_driver() = default;
 
-  // Every GPU of this machine that is new enough; takes no context. Errors: card_lost.
+  // Every GPU of this machine that is new enough; takes no context. Errors: refused (there are GPUs, and none of them is), card_lost.
   virtual result<std::vector<gpu_description>> list() const = 0;
 
   // Errors: unknown_device (names those there are), out_of_memory (too little is free for a context), card_lost.

@@ -24,6 +24,11 @@ std::string listed(std::span<const std::filesystem::path> places) {
   return text;
 }
 
+// The system's loader says so of a name that it found nowhere, and of nothing that it found.
+bool is_not_there(const std::string& why, const std::filesystem::path& place) {
+  return why.starts_with(place.string() + ": cannot open shared object file: No such file");
+}
+
 std::string why_not_loaded() {
   const char* const said = ::dlerror();
   return said == nullptr ? "the system does not say why" : said;
@@ -34,11 +39,10 @@ result<gpu_module_open_fn> opening_function(void* module, const std::string& nam
   const auto version = reinterpret_cast<gpu_module_version_fn>(::dlsym(module, gpu_module_version_name));
   const auto open = reinterpret_cast<gpu_module_open_fn>(::dlsym(module, gpu_module_open_name));
   if (version == nullptr || open == nullptr)
-    return fail(errc::unknown_device, "cuda: no driver (" + name + " is no module of ebb)" + way_out);
+    return fail(errc::refused, "cuda: no driver (" + name + " is no module of ebb)" + way_out);
   if (version() == gpu_module_version) return open;
-  return fail(errc::unknown_device, "cuda: no driver (" + name + " is a module of version " + std::to_string(version()) +
-                                        ", and this program needs " + std::to_string(gpu_module_version) + ": they are of two builds)" +
-                                        way_out);
+  return fail(errc::refused, "cuda: no driver (" + name + " is a module of version " + std::to_string(version()) +
+                                 ", and this program needs " + std::to_string(gpu_module_version) + ": they are of two builds)" + way_out);
 }
 
 }  // namespace
@@ -62,8 +66,8 @@ result<std::shared_ptr<gpu_driver>> load_gpu_module(std::span<const std::filesys
     void* const module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (module == nullptr) {
       why = why_not_loaded();
-      if (is_plain_name(place)) continue;
-      return fail(errc::unknown_device, "cuda: no driver (" + place.string() + " cannot be loaded: " + why + ")" + way_out);
+      if (is_plain_name(place) && is_not_there(why, place)) continue;
+      return fail(errc::refused, "cuda: no driver (" + place.string() + " cannot be loaded: " + why + ")" + way_out);
     }
     const auto open = opening_function(module, place.string());
     if (!open) {

@@ -8,7 +8,7 @@
 namespace ebb::kernels {
 
 // Grows with every change of kernels/gpu.hpp and of what it includes: a module of another build is refused.
-inline constexpr std::uint32_t gpu_module_version = 2;
+inline constexpr std::uint32_t gpu_module_version = 3;
 
 // What a module exports, under these names and with C linkage.
 struct gpu_module_result {
@@ -26,7 +26,8 @@ inline constexpr const char* cuda_module_name = "libebb_cuda.so";
 std::vector<std::filesystem::path> cuda_module_places();
 
 // Loads the module from the first of these places where there is a file, and starts the driver. The module stays loaded.
-// Errors: unknown_device: "cuda: no driver" and why (no module, one of another build, no driver, no GPU), with the way out; those of the module.
+// Errors: unknown_device (nothing is here: no module, no driver, no GPU); refused (something is here and does not work: a file that is no module of
+// this build, a driver that is too old or does not start); each "cuda: no driver" and why, with the way out; those of the module.
 result<std::shared_ptr<gpu_driver>> load_gpu_module(std::span<const std::filesystem::path> places);
 result<std::shared_ptr<gpu_driver>> load_cuda_module();  // from cuda_module_places()
 

@@ -89,6 +89,30 @@ std::vector<std::uint32_t> memories_of(const std::vector<card_choice>& cards) {
   return memories;
 }
 
+// Whether all of them end within so long.
+bool all_end(caf::scoped_actor& self, const std::vector<caf::actor>& whom, std::chrono::milliseconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  for (const caf::actor& each : whom) self->monitor(each);
+  std::size_t missing = whom.size();
+  bool in_time = true;
+  while (missing > 0 && in_time) {
+    const auto left = std::max(std::chrono::steady_clock::duration(0), until - std::chrono::steady_clock::now());
+    self->receive([&](const caf::down_msg&) { --missing; }, caf::after(left) >> [&] { in_time = false; });
+  }
+  return missing == 0;
+}
+
+// Cards on one GPU go by its free figure; each host card by its own size.
+std::vector<std::uint32_t> free_figures_of(const std::vector<card_choice>& cards) {
+  std::vector<std::uint32_t> figures;
+  for (const card_choice& card : cards) {
+    const auto number = static_cast<std::uint32_t>(figures.size());
+    const auto same = std::find_if(cards.begin(), cards.begin() + number, [&](const card_choice& each) { return card.kind == card_kind::cuda && each == card; });
+    figures.push_back(same == cards.begin() + number ? number : static_cast<std::uint32_t>(same - cards.begin()));
+  }
+  return figures;
+}
+
 }  // namespace
 
 // Handles must be gone before the system is, or its destructor waits for ever; members die in the reverse of this order.
@@ -98,7 +122,7 @@ class engine::cast {
   ~cast() { stop(); }
 
   result<void> load_cards(const std::stop_token& stop);
-  void stop();
+  bool stop();  // whether all have ended, within the patience of the world
   const actors::gateway_actor& gateway() const noexcept { return gateway_; }
   std::atomic<std::size_t>& backlog() noexcept { return backlog_; }
   const std::vector<bus::card_report>& loaded() const noexcept { return loaded_; }
@@ -136,11 +160,13 @@ class engine::cast {
   actors::scheduler_actor scheduler_;
   actors::gateway_actor gateway_;
   std::vector<bus::card_report> loaded_;  // what each card held when it was ready
-  bool stopped_ = false;
+  std::chrono::milliseconds stop_patience_;
+  std::optional<bool> stopped_;  // and whether all have ended
   std::atomic<std::size_t> backlog_ = 0;  // frames in the gateway's mailbox
 };
 
-engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) : config_(system_config(options.world)) {
+engine::cast::cast(engine& of, const engine_options& options, reply_sink sink)
+    : config_(system_config(options.world)), stop_patience_(options.world.stop_patience) {
   const settings& from = options.from;
   const engine_world& world = options.world;
   if (world.one_thread) turns_.emplace(system_);
@@ -154,6 +180,7 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink) :
                                 .write_down = options.state.write_down,
                                 .processes = world.processes,
                                 .tell = options.tell,
+                                .memories = free_figures_of(of.chosen_.cards),
                                 .contexts = any_gpu(of.card_options_)};
   ledger_ = spawn_apart(actors::ledger_behavior, cards_, std::move(ledger));
   if (from.auto_yield && !turns_) spawn_watcher(of, options, std::move(ceilings_mib));  // and no neighbours
@@ -221,37 +248,49 @@ result<void> engine::cast::load_cards(const std::stop_token& stop) {
   return {};
 }
 
-void engine::cast::stop() {
-  if (std::exchange(stopped_, true)) return;
+bool engine::cast::stop() {
+  if (stopped_) return *stopped_;
+  stopped_ = true;
   caf::scoped_actor self(system_);
+  const auto patience = std::min<std::chrono::milliseconds>(limits::stop_timeout, stop_patience_);  // for an answer
   const auto ignore = [](const caf::error&) {};
-  auto sessions_end = self->request(scheduler_, limits::stop_timeout, actors::stop_atom::value);
+  auto sessions_end = self->request(scheduler_, patience, actors::stop_atom::value);
   settle();
   sessions_end.receive([](const actors::scheduler_state&) {}, ignore);
-  auto replies_end = self->request(gateway_, limits::stop_timeout, actors::stop_atom::value);
+  auto replies_end = self->request(gateway_, patience, actors::stop_atom::value);
   settle();
   replies_end.receive([] {}, ignore);
-  if (watcher_) {
-    self->send_exit(watcher_, caf::exit_reason::user_shutdown);
-    self->wait_for(watcher_);
-  }
+  std::vector<caf::actor> all;
+  const auto end = [&](const auto& whom) {
+    self->send_exit(whom, caf::exit_reason::user_shutdown);
+    all.push_back(caf::actor_cast<caf::actor>(whom));
+  };
+  if (watcher_) end(watcher_);
   if (profile_) {
-    self->request(profile_, limits::stop_timeout, actors::save_atom::value).receive([](std::uint64_t) {}, ignore);
-    self->send_exit(profile_, caf::exit_reason::user_shutdown);
-    self->wait_for(profile_);
+    self->request(profile_, patience, actors::save_atom::value).receive([](std::uint64_t) {}, ignore);
+    end(profile_);
   }
-  self->send_exit(gateway_, caf::exit_reason::user_shutdown);
-  self->send_exit(scheduler_, caf::exit_reason::user_shutdown);
-  self->send_exit(ledger_, caf::exit_reason::user_shutdown);
-  for (const auto& card : cards_) self->send_exit(card, caf::exit_reason::user_shutdown);
-  self->send_exit(residency_, caf::exit_reason::user_shutdown);
+  end(gateway_);
+  end(scheduler_);
+  end(ledger_);
+  for (const auto& card : cards_) end(card);
+  end(residency_);
   settle();
-  self->wait_for(gateway_, scheduler_, ledger_, residency_);
-  for (const auto& card : cards_) self->wait_for(card);
+  stopped_ = all_end(self, all, stop_patience_);
+  return *stopped_;
 }
 
 engine::engine() = default;
-engine::~engine() = default;
+
+// A card whose GPU does not answer keeps its thread, and waiting for that might have no end: what it uses is kept by a thread of its own, until
+// the card has ended or the process has.
+engine::~engine() {
+  if (!cast_ || cast_->stop()) return;
+  std::thread([cast = std::move(cast_), pool = std::move(pool_)]() mutable {
+    cast.reset();
+    pool.reset();
+  }).detach();
+}
 
 result<std::unique_ptr<engine>> engine::start(const engine_options& options, reply_sink sink) {
   std::unique_ptr<engine> started(new engine);
@@ -268,7 +307,7 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   return started;
 }
 
-void engine::stop() { cast_->stop(); }
+bool engine::stop() { return cast_->stop(); }
 
 bool engine::run_once() { return cast_->turns().run_once(); }
 std::optional<std::chrono::nanoseconds> engine::until_timer() const { return cast_->turns().until_timer(); }
@@ -305,16 +344,32 @@ result<void> engine::choose_devices(const engine_options& options) {
   auto chosen = choose_cards(options.from.cards, options.world.gpus);
   if (!chosen) return fail(chosen.error());
   chosen_ = std::move(*chosen);
+  if (chosen_.warning) options.warn(*chosen_.warning);
   if (!chosen_.driver) return {};
+  return wait_for_gpus(options, [&] { return chosen_.driver->list(); });
+}
+
+result<void> engine::wait_for_gpus(const engine_options& options, const gpu_reader& read) {
   const free_vram_wait how{.min_free_mib = options.from.min_free_vram_mib,
                            .now = options.world.now,
                            .pause = options.world.pause,
                            .tell = [&](const std::string& text) { options.warn({errc::busy, text}); },
                            .stop = options.stop};
-  auto gpus = wait_for_free_vram(*chosen_.driver, chosen_.cards, how);
+  auto gpus = wait_for_free_vram(read, chosen_.cards, how);
   if (!gpus) return fail(gpus.error());
   gpus_ = std::move(*gpus);
   return {};
+}
+
+// The GPUs are asked again once they are open, since without NVML nothing was known of them before: only a context tells what is free.
+result<std::vector<std::shared_ptr<kernels::gpu>>> engine::take_gpus(const engine_options& options) {
+  auto opened = open_gpus(chosen_);
+  if (!opened) return opened;
+  const auto is_unknown = [](const kernels::gpu_description& gpu) { return !gpu.free_bytes.has_value(); };
+  if (std::none_of(gpus_.begin(), gpus_.end(), is_unknown)) return opened;
+  const auto read = [before = gpus_, &opened] { return read_by_context(before, *opened); };
+  if (auto waited = wait_for_gpus(options, read); !waited) return fail(waited.error());
+  return opened;
 }
 
 // Host cards read the mapped file, which is brought into memory once; the store of a GPU is a copy, which gives up what the system kept
@@ -389,14 +444,14 @@ result<void> engine::plan_cards(const engine_options& options) {
     return fail(errc::bad_value, "setting `context`: " + std::to_string(context_) + " is more than the " + std::to_string(model_context) +
                                      " positions that the model was made for");
   }
-  const auto ranges = split_layers(weights_->dims().n_layers, chosen.size(), from.layers, shares_of(chosen, gpus_));
-  if (!ranges) return fail(ranges.error());
   if (from.vram_reserve_mib.size() > 1 && from.vram_reserve_mib.size() != chosen.size()) {
     return fail(errc::bad_value, "setting `vram_reserve_mib`: " + std::to_string(from.vram_reserve_mib.size()) + " numbers for " +
                                      std::to_string(chosen.size()) + " card(s); give one for all, or one a card");
   }
-  const auto gpus = open_gpus(chosen_);
+  const auto gpus = take_gpus(options);
   if (!gpus) return fail(gpus.error());
+  const auto ranges = split_layers(weights_->dims().n_layers, chosen.size(), from.layers, shares_of(chosen, gpus_));
+  if (!ranges) return fail(ranges.error());
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     card_options_.push_back({.card = {static_cast<std::uint32_t>(i)},
                              .layer_begin = (*ranges)[i].begin,

@@ -9,6 +9,7 @@
 #include "bus/client_id.hpp"
 #include "bus/ledger_state.hpp"
 #include "bus/messages.hpp"
+#include "config/limits.hpp"
 #include "config/settings.hpp"
 #include "kernels/cpu/ops.hpp"
 #include "kernels/cpu/worker_pool.hpp"
@@ -41,6 +42,7 @@ struct engine_world {
   actors::process_watch processes = actors::system_processes();
   gpu_loader gpus = kernels::load_cuda_module;
   std::function<void(std::chrono::milliseconds)> pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); };
+  std::chrono::milliseconds stop_patience = limits::cards_end_timeout;  // for the actors to end
   bool one_thread = false;  // nothing happens but by engine::run_once(), and no timer fires but by engine::pass(); stop() runs what it needs
 };
 
@@ -70,8 +72,9 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  // Answers every open request with `cancelled` and ends the cards. What is submitted from now on is dropped. Once.
-  void stop();
+  // Answers every open request with `cancelled` and ends the cards. What is submitted from now on is dropped. Once. False: a card did not
+  // end within the world's patience, since its device does not answer; the engine can be ended all the same.
+  bool stop();
 
   // From any thread; the replies come through the sink.
   void submit(const bus::client_id& client, const bus::request& asked);
@@ -99,6 +102,8 @@ class engine {
   engine();
   result<void> open_model(const engine_options& options);
   result<void> choose_devices(const engine_options& options);
+  result<void> wait_for_gpus(const engine_options& options, const gpu_reader& read);
+  result<std::vector<std::shared_ptr<kernels::gpu>>> take_gpus(const engine_options& options);
   result<void> plan_cards(const engine_options& options);
   result<void> restore_ledger(const engine_options& options);
   result<void> read_weights(const engine_options& options);
@@ -109,7 +114,7 @@ class engine {
   kernels::cpu::isa isa_{};
   std::uint32_t context_ = 0;
   chosen_cards chosen_;
-  std::vector<kernels::gpu_description> gpus_;  // every GPU, as read before any was opened; empty: no card is one
+  std::vector<kernels::gpu_description> gpus_;  // every GPU, as last read before the layers were split; empty: no card is one
   std::vector<actors::card_options> card_options_;
   std::optional<actors::ledger> ledger_;  // until the actor takes it over
   std::optional<error> state_refused_;

@@ -35,14 +35,23 @@ std::vector<std::uint32_t> numbers_of(const std::vector<kernels::gpu_description
   return numbers;
 }
 
+// Where nothing is here a host card is what the user means; where something is and does not work, the user learns why.
+result<chosen_cards> host_card_for_want_of(const error& why) {
+  chosen_cards chosen{{card_choice{}}, nullptr, std::nullopt};
+  if (why.code == errc::unknown_device) return chosen;
+  if (why.code != errc::refused) return fail(why);
+  chosen.warning = error{why.code, "setting `cards`: \"auto\" takes a host card, since no GPU can be used: " + why.text +
+                                       "; to run without a GPU on purpose set cards = [\"host\"]"};
+  return chosen;
+}
+
 result<chosen_cards> every_gpu(const gpu_loader& load) {
-  const chosen_cards one_host_card{{card_choice{}}, nullptr};
   auto driver = load();
-  if (!driver) return driver.error().code == errc::unknown_device ? result<chosen_cards>(one_host_card) : fail(driver.error());
+  if (!driver) return host_card_for_want_of(driver.error());
   const auto gpus = (*driver)->list();
-  if (!gpus) return fail(gpus.error());
-  if (gpus->empty()) return one_host_card;
-  chosen_cards chosen{{}, std::move(*driver)};
+  if (!gpus) return host_card_for_want_of(gpus.error());
+  if (gpus->empty()) return host_card_for_want_of({errc::unknown_device, "the driver lists no GPU"});
+  chosen_cards chosen{{}, std::move(*driver), std::nullopt};
   for (const kernels::gpu_description& gpu : *gpus) chosen.cards.push_back({card_kind::cuda, gpu.number});
   return chosen;
 }
@@ -52,20 +61,19 @@ result<chosen_cards> every_gpu(const gpu_loader& load) {
 result<chosen_cards> choose_cards(const std::vector<card_choice>& wanted, const gpu_loader& load) {
   if (wanted.empty()) return every_gpu(load);
   const auto first_gpu = std::find_if(wanted.begin(), wanted.end(), [](const card_choice& card) { return card.kind == card_kind::cuda; });
-  if (first_gpu == wanted.end()) return chosen_cards{wanted, nullptr};
+  if (first_gpu == wanted.end()) return chosen_cards{wanted, nullptr, std::nullopt};
   auto driver = load();
   if (!driver) {
     return fail(driver.error().code, "setting `cards`: \"" + name_of(first_gpu->gpu) + "\" cannot be used: " + driver.error().text);
   }
-  return chosen_cards{wanted, std::move(*driver)};
+  return chosen_cards{wanted, std::move(*driver), std::nullopt};
 }
 
-result<std::vector<kernels::gpu_description>> wait_for_free_vram(const kernels::gpu_driver& driver, std::span<const card_choice> cards,
-                                                                 const free_vram_wait& how) {
+result<std::vector<kernels::gpu_description>> wait_for_free_vram(const gpu_reader& read, std::span<const card_choice> cards, const free_vram_wait& how) {
   const auto until = how.now() + limits::free_vram_wait;
   std::vector<std::uint32_t> told;
   for (;;) {
-    auto gpus = driver.list();
+    auto gpus = read();
     if (!gpus) return gpus;
     const auto full = too_full(cards, *gpus, how.min_free_mib * mib);
     if (full.empty()) return gpus;

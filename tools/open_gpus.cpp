@@ -43,6 +43,17 @@ result<std::vector<std::shared_ptr<kernels::gpu>>> open_gpus(const chosen_cards&
   return of_cards;
 }
 
+result<std::vector<kernels::gpu_description>> read_by_context(std::vector<kernels::gpu_description> gpus, std::span<const std::shared_ptr<kernels::gpu>> opened) {
+  for (kernels::gpu_description& about : gpus) {
+    const auto on = std::find_if(opened.begin(), opened.end(), [&](const auto& gpu) { return gpu && gpu->about().number == about.number; });
+    if (about.free_bytes || on == opened.end()) continue;
+    const auto now = (*on)->memory();
+    if (!now) return fail(now.error());
+    about.free_bytes = now->free_bytes;
+  }
+  return gpus;
+}
+
 result<void> share_gpus(std::span<actors::card_options> cards) {
   std::map<const kernels::gpu*, std::vector<actors::card_options*>> on;
   for (actors::card_options& card : cards) {

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(256) scores_kernel(attention_arguments what) {
   extern __shared__ __align__(16) float q[];  // [Heads, head_dim]
   __shared__ float largest[Heads][8];
   const std::uint32_t c = blockIdx.x, row = blockIdx.z, head_dim = what.kv.head_dim;
-  const device_row of = what.rows[row];
+  const window_row of = what.rows[row];
   const std::uint32_t n_positions = of.position + 1;
   if (c * chunk >= n_positions) return;
   const std::uint32_t first_head = blockIdx.y * Heads;
@@ -116,7 +116,7 @@ __global__ void mix_kernel(attention_arguments what) {
   __shared__ float p[chunk];
   __shared__ bool last;
   const std::uint32_t c = blockIdx.x, head = blockIdx.y, row = blockIdx.z, head_dim = what.kv.head_dim, i = threadIdx.x;
-  const device_row of = what.rows[row];
+  const window_row of = what.rows[row];
   const std::uint32_t n_positions = of.position + 1, n_chunks = (n_positions + chunk - 1) / chunk;
   if (c >= n_chunks) return;
   const std::size_t this_head = std::size_t{row} * what.n_heads + head;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(short_threads) turn_and_attend_kernel(turn_arg
   float* const raw[2] = {memory, memory + row_floats};  // query and key as projected
   float* const q = memory + 2 * row_floats;             // [head_dim], turned
   auto* const k = reinterpret_cast<std::uint16_t*>(q + n);  // [head_dim], turned, as halves
-  const device_row of = what.rows[row];
+  const window_row of = what.rows[row];
   const std::uint32_t position = of.position, n_positions = position + 1;
   const float* from[2] = {turn.q + (std::size_t{row} * what.n_heads + head) * n, turn.k + (std::size_t{row} * what.kv.n_kv_heads + kv_head) * n};
   const float* norm[2] = {turn.q_norm, turn.k_norm};

@@ -12,7 +12,7 @@ namespace ebb::kernels::cuda {
 struct attention_arguments {
   const float* q;                  // [n_rows, n_heads * head_dim]
   kv_layer kv;
-  const device_row* rows;          // [n_rows]
+  const window_row* rows;          // [n_rows]
   std::uint32_t n_rows, n_heads;
   std::uint32_t chunks;            // of the longest row
   std::uint32_t context_stride;    // positions from one head's scores to the next; a multiple of attention_chunk

@@ -21,7 +21,7 @@ result<std::shared_ptr<const device>> device::open(std::shared_ptr<const driver>
 }
 
 device::~device() {
-  if (context_ != nullptr) driver_->cuDevicePrimaryCtxRelease(handle_);
+  if (context_ != nullptr && !given_up()) driver_->cuDevicePrimaryCtxRelease(handle_);
 }
 
 result<void> device::make_current() const { return driver_->check(driver_->cuCtxSetCurrent(context_), "cuda:" + std::to_string(number_)); }

@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/cuda/driver.hpp"
 #include "kernels/gpu.hpp"
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +27,11 @@ class device {
   // Makes the context that of the calling thread, which every other call of the driver needs. Cheap if it is already.
   result<void> make_current() const;
 
+  // It did not answer in time, and may never: from now on nothing is given back to it, since that would wait for it, and it may still use
+  // what it was given. For good; from any thread.
+  void give_up() const noexcept { given_up_.store(true, std::memory_order_relaxed); }
+  bool given_up() const noexcept { return given_up_.load(std::memory_order_relaxed); }
+
   // By the driver's own figure, some 8 us. Errors: card_lost.
   result<memory_figures> memory() const;
 
@@ -37,6 +43,7 @@ class device {
   CUdevice handle_ = 0;
   CUcontext context_ = nullptr;
   std::string name_;
+  mutable std::atomic<bool> given_up_ = false;
 };
 
 }  // namespace ebb::kernels::cuda

@@ -33,7 +33,7 @@
   each(cuMemSetAccess, "cuMemSetAccess")                             \
   each(cuStreamCreate, "cuStreamCreate")                             \
   each(cuStreamDestroy, "cuStreamDestroy_v2")                        \
-  each(cuStreamSynchronize, "cuStreamSynchronize")                   \
+  each(cuStreamQuery, "cuStreamQuery")                               \
   each(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2")                    \
   each(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2")                    \
   each(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2")
@@ -42,8 +42,8 @@ namespace ebb::kernels::cuda {
 
 class driver {
  public:
-  // Loads libcuda.so.1 and starts it. It stays loaded as long as somebody holds it. Errors: unknown_device (no driver here, or an
-  // older one than is needed: the text says which function is missing; no GPU that it knows).
+  // Loads libcuda.so.1 and starts it. It stays loaded as long as somebody holds it. Errors: unknown_device (no driver here, or no GPU
+  // that it knows), refused (it is here and does not start, or is older than is needed: the text says which function is missing).
   static result<std::shared_ptr<const driver>> load();
   ~driver();
   driver(const driver&) = delete;

@@ -10,6 +10,11 @@
 namespace ebb::kernels::cuda {
 namespace {
 
+// The operating system's refusal to lock memory, which says nothing of the GPU.
+bool is_of_system(cudaError_t outcome) {
+  return outcome == cudaErrorOperatingSystem || outcome == cudaErrorNotPermitted || outcome == cudaErrorNotSupported;
+}
+
 class opened_gpu final : public gpu {
  public:
   opened_gpu(std::shared_ptr<const device> on, gpu_description about) : device_(std::move(on)), about_(std::move(about)) {}
@@ -24,17 +29,21 @@ class opened_gpu final : public gpu {
   }
 
   result<std::unique_ptr<gpu_stage>> make_stage(const stage_description& what, miss_pool& misses) override {
-    auto made = stage::make(device_->number(), what, misses);
+    auto made = stage::make(device_, what, misses);
     if (!made) return fail(made.error().code, "cuda:" + std::to_string(device_->number()) + ": " + made.error().text);
     return std::unique_ptr<gpu_stage>(std::move(*made));
   }
 
   result<void> pin(void* base, std::size_t size) override {
     if (auto current = check(cudaSetDevice(device_->number()), "no context"); !current) return current;
-    return check(cudaHostRegister(base, size, cudaHostRegisterPortable | cudaHostRegisterMapped), "making " + std::to_string(size >> 20) + " MiB of memory readable by the GPU");
+    const cudaError_t outcome = cudaHostRegister(base, size, cudaHostRegisterPortable | cudaHostRegisterMapped);
+    auto pinned = check(outcome, "making " + std::to_string(size >> 20) + " MiB of memory readable by the GPU");
+    if (!pinned && is_of_system(outcome)) return fail(errc::out_of_memory, pinned.error().text);
+    return pinned;
   }
 
   void unpin(void* base) noexcept override {
+    if (device_->given_up()) return;
     cudaSetDevice(device_->number());
     cudaHostUnregister(base);
   }
@@ -50,14 +59,16 @@ class opened_driver final : public gpu_driver {
 
   result<std::vector<gpu_description>> list() const override {
     std::vector<gpu_description> all;
+    std::string too_old;
     for (int number = 0; number < api_->n_devices(); ++number) {
       const auto usable = is_new_enough(*api_, static_cast<std::uint32_t>(number));
       if (!usable) return fail(usable.error());
-      if (!*usable) continue;
       auto said = describe(*api_, static_cast<std::uint32_t>(number));
       if (!said) return fail(said.error());
-      all.push_back(std::move(*said));
+      if (*usable) all.push_back(std::move(*said));
+      else too_old += (too_old.empty() ? "cuda:" : ", cuda:") + std::to_string(number) + " (" + said->name + ")";
     }
+    if (all.empty()) return fail(errc::refused, "cuda: no GPU is new enough, compute capability 8.0 is needed: " + too_old + "; use another GPU, or host cards");
     read_free_memory(all);
     return all;
   }
@@ -87,8 +98,8 @@ result<std::shared_ptr<gpu_driver>> open_module() {
   int runtime_version = 0;
   cudaRuntimeGetVersion(&runtime_version);
   if ((*api)->version() / 1000 < runtime_version / 1000) {
-    return fail(errc::unknown_device, "cuda: the driver speaks CUDA " + std::to_string((*api)->version() / 1000) + ", and this build needs " +
-                                          std::to_string(runtime_version / 1000) + "; install a newer driver, or use host cards");
+    return fail(errc::refused, "cuda: the driver speaks CUDA " + std::to_string((*api)->version() / 1000) + ", and this build needs " +
+                                   std::to_string(runtime_version / 1000) + "; install a newer driver, or use host cards");
   }
   return std::shared_ptr<gpu_driver>(std::make_shared<opened_driver>(*std::move(api)));
 }

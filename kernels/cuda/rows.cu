@@ -42,7 +42,7 @@ __global__ void turn_and_store_kernel(turn_arguments what) {
   extern __shared__ __align__(16) float head[];
   __shared__ float inverse;
   const std::uint32_t n = what.to.head_dim, half = n / 2, row = blockIdx.y, n_kv = what.to.n_kv_heads;
-  const device_row of = what.rows[row];
+  const window_row of = what.rows[row];
   const std::uint32_t which = blockIdx.x;
   if (which >= what.n_heads + n_kv) {
     const std::uint32_t kv_head = which - what.n_heads - n_kv;

@@ -3,6 +3,7 @@
 // Rows of activations are as in kernels/cuda/activations.hpp. All sizes are checked by who makes the stage: n_cols % 32 == 0.
 #pragma once
 #include "kernels/cuda/activations.hpp"
+#include "kernels/window_row.hpp"
 #include <cuda_runtime.h>
 
 namespace ebb::kernels::cuda {
@@ -11,11 +12,6 @@ namespace ebb::kernels::cuda {
 // One block a row, which must fit into shared memory: n_cols <= 11,264 without asking the device for more.
 void norm_and_quantise(const float* x, const std::uint32_t* x_row, const float* weight, float eps, std::uint32_t n_rows, const activation_buffer& to,
                        cudaStream_t stream);
-
-// A window's rows in device memory.
-struct device_row {
-  std::uint32_t session, position;
-};
 
 // Where a layer's keys, or values, lie: [n_sessions, n_kv_heads, context, head_dim] half.
 struct kv_layer {
@@ -33,7 +29,7 @@ struct turn_arguments {
   const float *q_norm, *k_norm;              // [head_dim], or null: no norm
   float eps;
   const float *cos, *sin;                    // [n_rows, head_dim / 2]
-  const device_row* rows;                    // [n_rows]
+  const window_row* rows;                    // [n_rows]
   std::uint32_t n_rows, n_heads;
   kv_layer to;                               // keys normed and turned, values as they are, as halves
 };

@@ -1,5 +1,6 @@
 #include "kernels/cuda/stage.hpp"
 #include "config/assert.hpp"
+#include "kernels/cuda/bounded_wait.hpp"
 #include "kernels/cuda/upload.hpp"
 #include <algorithm>
 #include <atomic>
@@ -8,10 +9,6 @@
 
 namespace ebb::kernels::cuda {
 namespace {
-
-constexpr std::chrono::seconds window_timeout{30};       // without a sign from the GPU; longer than the doorbell's own, which ends first and says more
-constexpr std::chrono::milliseconds spin_time{2};        // a waiting thread spins so long, then sleeps between looks
-constexpr std::chrono::microseconds nap{50};
 
 template <class Handle, class Make>
 result<void> make_handle(Handle& to, Make make, const char* what) {
@@ -23,19 +20,19 @@ result<void> make_handle(Handle& to, Make make, const char* what) {
 
 }  // namespace
 
-stage::stage(int device, std::unique_ptr<stage_memory> memory, miss_pool& misses, const stage_description& what)
-    : device_(device),
+stage::stage(std::shared_ptr<const device> on, std::unique_ptr<stage_memory> memory, miss_pool& misses, const stage_description& what)
+    : device_(std::move(on)),
       memory_(std::move(memory)),
       misses_(misses),
       store_pinned_(what.store_pinned),
       doorbell_timeout_(what.doorbell_timeout),
       rope_(what.shape.rope_base, what.shape.head_dim / 2) {}
 
-result<std::unique_ptr<stage>> stage::make(int device, const stage_description& what, miss_pool& misses) {
-  if (auto current = check(cudaSetDevice(device), "no context"); !current) return fail(current.error());
+result<std::unique_ptr<stage>> stage::make(std::shared_ptr<const device> on, const stage_description& what, miss_pool& misses) {
+  if (auto current = check(cudaSetDevice(on->number()), "no context"); !current) return fail(current.error());
   auto memory = stage_memory::make(what);
   if (!memory) return fail(memory.error());
-  std::unique_ptr<stage> made(new stage(device, std::move(*memory), misses, what));
+  std::unique_ptr<stage> made(new stage(std::move(on), std::move(*memory), misses, what));
   const auto new_stream = [](cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); };
   const auto new_event = [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); };
   for (stream_handle* stream : {&made->stream_, &made->copies_}) {
@@ -57,22 +54,19 @@ void stage::capture_usual() {
       graph_for({n, 1, resident, true});
     }
   }
-  cudaStreamSynchronize(stream_.get());
+  static_cast<void>(await_stream("capturing graphs"));  // where it fails, so does the first window
 }
 
 // A GPU that did not answer may never do: what it might still use is left to the end of the process, since freeing it would wait.
 stage::~stage() {
-  cudaSetDevice(device_);
-  if (!lost_) {
-    cudaStreamSynchronize(stream_.get());
-    return;
-  }
+  cudaSetDevice(device_->number());
+  if (!lost_ && await_stream("ending")) return;
   memory_->abandon();
   for (auto& known : graphs_) static_cast<void>(known.second.graph.release());
 }
 
 result<void> stage::lost(const std::string& why) {
-  lost_ = error{errc::card_lost, "cuda:" + std::to_string(device_) + ": " + why};
+  lost_ = error{errc::card_lost, "cuda:" + std::to_string(device_->number()) + ": " + why};
   return fail(*lost_);
 }
 
@@ -91,7 +85,7 @@ result<void> stage::run(const stage_window& what, float* x) {
   EBB_ASSERT(!memory_->has_output() || what.sampled.size() <= std::max(shape.sampled_max, doorbell_rows_max));
   EBB_ASSERT(what.experts.size() == std::size_t{shape.n_layers} * shape.n_experts);
   if (lost_) return fail(*lost_);
-  if (auto current = check(cudaSetDevice(device_), "no context"); !current) return current;
+  if (auto current = check(cudaSetDevice(device_->number()), "no context"); !current) return current;
   const auto began = clock::now();
   timing_ = {.copy_ms_an_expert = timing_.copy_ms_an_expert, .cpu_ms_an_expert = timing_.cpu_ms_an_expert};
   sampled_ = 0;
@@ -125,7 +119,7 @@ void stage::write_input(const stage_window& what, std::uint32_t begin, std::uint
     const window_row& row = what.rows[begin + i];
     EBB_ASSERT(row.session < shape.n_sessions);
     EBB_ASSERT(row.position < shape.context);
-    to.rows[i] = {row.session, row.position};
+    to.rows[i] = row;
     rope_.angles(row.position, to.cos + i * half, to.sin + i * half);
   }
   std::copy_n(x + std::size_t{begin} * shape.d_model, std::size_t{n} * shape.d_model, to.x);
@@ -178,6 +172,16 @@ void stage::enqueue_attention(const layer_on_device& layer, std::uint32_t n, con
   }
 }
 
+// Waits for the stream where no doorbell rings.
+result<void> stage::await_stream(const char* what) {
+  const cudaError_t state = wait_while(cudaErrorNotReady, [this] { return cudaStreamQuery(stream_.get()); }, limits::gpu_copy_timeout);
+  cudaGetLastError();  // "not ready" is no error of the next launch
+  if (state == cudaSuccess) return {};
+  if (state != cudaErrorNotReady) return lost(check(state, what).error().text);
+  device_->give_up();
+  return lost(std::string(what) + ": not done within " + std::to_string(limits::gpu_copy_timeout.count() / 1000) + " s");
+}
+
 // Waits for the stream, and answers the doorbell meanwhile.
 result<void> stage::settle(bool with_bell, std::uint32_t n) {
   if (auto begun = check(cudaGetLastError(), "a launch failed"); !begun) return lost(begun.error().text);
@@ -200,11 +204,12 @@ result<void> stage::settle(bool with_bell, std::uint32_t n) {
     if (state == cudaSuccess) break;
     if (state != cudaErrorNotReady) return lost(check(state, "a window failed").error().text);
     const auto waited = clock::now() - progress;
-    if (waited > window_timeout) {
+    if (waited > limits::gpu_window_timeout) {
       gave_up.store(1, std::memory_order_release);
-      return lost("did not end a window within " + std::to_string(window_timeout.count()) + " s");
+      device_->give_up();
+      return lost("did not end a window within " + std::to_string(limits::gpu_window_timeout.count()) + " s");
     }
-    if (waited > spin_time && !with_bell) std::this_thread::sleep_for(nap);
+    if (waited > limits::gpu_spin && !with_bell) std::this_thread::sleep_for(limits::gpu_nap);
   }
   timing_.waiting_ms += ms_since(began) - (timing_.misses_ms - misses_before);
   if (gave_up.load(std::memory_order_acquire) != 0) {

@@ -9,6 +9,7 @@
 //
 // Owned by one card, used by one thread at a time. CUDA's current device is set at each entry.
 #pragma once
+#include "kernels/cuda/device.hpp"
 #include "kernels/cuda/stage_memory.hpp"
 #include "kernels/rope.hpp"
 #include <chrono>
@@ -31,15 +32,15 @@ using graph_handle = std::unique_ptr<CUgraphExec_st, graph_destroy>;
 
 class stage final : public gpu_stage {
  public:
-  // `device` is the runtime's number of the GPU. Errors: those of stage_memory::make.
-  static result<std::unique_ptr<stage>> make(int device, const stage_description& what, miss_pool& misses);
+  // Errors: those of stage_memory::make.
+  static result<std::unique_ptr<stage>> make(std::shared_ptr<const device> on, const stage_description& what, miss_pool& misses);
   ~stage() override;
 
   result<void> run(const stage_window& what, float* x) override;
   std::span<const std::uint32_t> picked(std::uint32_t layer, std::uint32_t row) const noexcept override;
   std::span<const float> logits() const noexcept override;
   const window_timing& timing() const noexcept override { return timing_; }
-  std::uint64_t held_bytes() const noexcept override { return memory_->held_bytes(); }
+  std::uint64_t held_bytes() const noexcept override { return memory_->held_bytes() + graphs_bytes(); }
   std::uint32_t chunk_rows() const noexcept override { return memory_->chunk_rows(); }
   std::uint32_t graphs() const noexcept override;
 
@@ -55,6 +56,7 @@ class stage final : public gpu_stage {
   struct captured_graph {
     graph_handle graph;           // null: it could not be captured, for want of memory
     std::uint32_t last_used = 0;  // the number of a window
+    std::uint64_t size_bytes = 0; // by which the driver's free figure fell when it was made; others on the GPU may have had a part in it
   };
   // An expert with all its places in a chunk of many rows: [first, first + n).
   struct group {
@@ -62,9 +64,12 @@ class stage final : public gpu_stage {
     bool in_slot;
   };
 
-  stage(int device, std::unique_ptr<stage_memory> memory, miss_pool& misses, const stage_description& what);
+  stage(std::shared_ptr<const device> on, std::unique_ptr<stage_memory> memory, miss_pool& misses, const stage_description& what);
 
   void capture_usual();
+  graph_handle captured(const graph_key& key);
+  void drop_graphs(std::size_t count_max, const graph_key* but = nullptr);
+  std::uint64_t graphs_bytes() const noexcept;
 
   result<void> run_chunk(const stage_window& what, std::uint32_t begin, std::uint32_t end, float* x);
   void write_input(const stage_window& what, std::uint32_t begin, std::uint32_t n, const float* x);
@@ -77,8 +82,9 @@ class stage final : public gpu_stage {
   cudaGraphExec_t graph_for(const graph_key& key);
   void answer_bell(std::uint32_t n);
   void count_copied(const stage_window& what, std::uint32_t n);
-  void choose_ways(const stage_window& what);
-  void use_ways(const stage_window& what);
+  result<void> use_ways(const stage_window& what);
+  result<void> choose_ways(const stage_window& what);
+  result<double> ms_of(const stage_window& what, std::uint32_t layer, std::span<const std::uint32_t> on_cpu, std::span<const std::uint32_t> copied);
 
   // Many rows.
   result<void> run_many(const stage_window& what, std::uint32_t begin, std::uint32_t n);
@@ -90,9 +96,10 @@ class stage final : public gpu_stage {
   void enqueue_logits(const stage_window& what, std::uint32_t begin, std::uint32_t n, const float* x);
 
   result<void> settle(bool with_bell, std::uint32_t n);
+  result<void> await_stream(const char* what);
   result<void> lost(const std::string& why);
 
-  int device_;
+  std::shared_ptr<const device> device_;
   std::unique_ptr<stage_memory> memory_;
   miss_pool& misses_;
   bool store_pinned_;

@@ -8,12 +8,17 @@
 namespace ebb::kernels::cuda {
 namespace {
 
-constexpr std::size_t graphs_max = 32;  // some hundred KiB each; batch sizes and lengths in use are fewer
+std::uint64_t free_now() {
+  std::size_t free_bytes = 0, total_bytes = 0;
+  return cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess ? free_bytes : 0;
+}
 
 }  // namespace
 
 result<void> stage::run_few(const stage_window& what, std::uint32_t n, std::uint32_t chunks) {
-  if (!what.resident) use_ways(what);
+  if (!what.resident) {
+    if (auto used = use_ways(what); !used) return used;
+  }
   const std::uint32_t bucket = std::min(std::bit_ceil(chunks), memory_->chunks_of(memory_->shape().context - 1));
   bool apart = true;
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -59,23 +64,51 @@ cudaGraphExec_t stage::graph_for(const graph_key& key) {
     known->second.last_used = window_number_;
     return known->second.graph.get();
   }
-  if (graphs_.size() >= graphs_max) {
-    graphs_.erase(std::min_element(graphs_.begin(), graphs_.end(), [](const auto& a, const auto& b) { return a.second.last_used < b.second.last_used; }));
-  }
+  drop_graphs(limits::graphs_max - 1);
   captured_graph& fresh = graphs_[key];
   fresh.last_used = window_number_;
+  const std::uint64_t free_before = free_now();
+  fresh.graph = captured(key);
+  const std::uint64_t free_after = free_now();
+  if (fresh.graph != nullptr) fresh.size_bytes = free_before - std::min(free_before, free_after);
+  drop_graphs(limits::graphs_max, &key);
+  return fresh.graph.get();
+}
+
+// Null where it cannot be captured, for want of memory.
+graph_handle stage::captured(const graph_key& key) {
+  graph_handle graph;
   if (cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess) {
     enqueue_few(key);
     cudaGraph_t recorded = nullptr;
     if (cudaStreamEndCapture(stream_.get(), &recorded) == cudaSuccess) {
       cudaGraphExec_t made = nullptr;
-      if (cudaGraphInstantiate(&made, recorded, 0) == cudaSuccess) fresh.graph.reset(made);
-      if (fresh.graph != nullptr && cudaGraphUpload(made, stream_.get()) != cudaSuccess) fresh.graph.reset();  // its first launch would
+      if (cudaGraphInstantiate(&made, recorded, 0) == cudaSuccess) graph.reset(made);
+      if (graph != nullptr && cudaGraphUpload(made, stream_.get()) != cudaSuccess) graph.reset();  // its first launch would
     }
     if (recorded != nullptr) cudaGraphDestroy(recorded);
   }
   cudaGetLastError();
-  return fresh.graph.get();
+  return graph;
+}
+
+std::uint64_t stage::graphs_bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& [key, known] : graphs_) sum += known.size_bytes;
+  return sum;
+}
+
+// The least used first, until no more than `count_max` are held and they fit their budget; `but` stays, since it is about to be used.
+void stage::drop_graphs(std::size_t count_max, const graph_key* but) {
+  while (graphs_.size() > count_max || graphs_bytes() > limits::graphs_bytes_max) {
+    auto oldest = graphs_.end();
+    for (auto each = graphs_.begin(); each != graphs_.end(); ++each) {
+      if (but != nullptr && each->first == *but) continue;
+      if (oldest == graphs_.end() || each->second.last_used < oldest->second.last_used) oldest = each;
+    }
+    if (oldest == graphs_.end()) return;
+    graphs_.erase(oldest);
+  }
 }
 
 void stage::enqueue_few(const graph_key& what) {

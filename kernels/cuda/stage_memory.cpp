@@ -188,7 +188,7 @@ window_input stage_memory::input_at(std::byte* base, std::uint32_t n) const noex
   window_input at;
   allocator from(base);
   at.number = from.take<std::uint32_t>(1);
-  at.rows = from.take<device_row>(n);
+  at.rows = from.take<window_row>(n);
   at.cos = from.take<float>(std::size_t{n} * shape_.head_dim / 2);
   at.sin = from.take<float>(std::size_t{n} * shape_.head_dim / 2);
   at.x = from.take<float>(std::size_t{n} * shape_.d_model);

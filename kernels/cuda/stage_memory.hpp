@@ -21,7 +21,7 @@ struct layer_on_device {
 // What the host writes for a window, copied to the device in one piece: its beginning has the same layout for a given number of rows.
 struct window_input {
   std::uint32_t* number = nullptr;                     // of the window; [1]
-  device_row* rows = nullptr;                          // [n]
+  window_row* rows = nullptr;                          // [n]
   float *cos = nullptr, *sin = nullptr, *x = nullptr;  // [n, head_dim / 2] twice, [n, d_model]
   std::size_t size_bytes = 0;
 };

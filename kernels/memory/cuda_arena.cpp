@@ -1,5 +1,6 @@
 #include "kernels/memory/cuda_arena.hpp"
 #include "config/assert.hpp"
+#include "kernels/cuda/bounded_wait.hpp"
 
 namespace ebb::kernels {
 namespace {
@@ -40,7 +41,8 @@ cuda_arena::cuda_arena(std::shared_ptr<const cuda::device> on, segment_layout la
 
 cuda_arena::~cuda_arena() {
   static_cast<void>(device_->make_current());
-  if (stream_ != nullptr) api().cuStreamSynchronize(stream_);  // copies that were begun write to what is unmapped here
+  if (stream_ != nullptr) static_cast<void>(await_copies("ending"));  // copies that were begun write to what is unmapped here
+  if (device_->given_up()) return;
   for (segment_index segment = 0; segment < layout().count(); ++segment) {
     if (state(segment) == segment_state::mapped) api().cuMemUnmap(address_of(segment), taken_bytes(segment));
     if (state(segment) != segment_state::absent) api().cuMemRelease(handles_[segment]);
@@ -110,14 +112,22 @@ result<void> cuda_arena::do_begin_copy_within(std::uint64_t from, std::uint64_t 
 // The stream keeps them in order.
 result<void> cuda_arena::do_finish_copies() {
   if (auto current = device_->make_current(); !current) return current;
-  return api().check(api().cuStreamSynchronize(stream_), describe("waiting for copies"));
+  return await_copies("waiting for copies");
+}
+
+result<void> cuda_arena::await_copies(const char* what) const {
+  if (device_->given_up()) return fail(errc::card_lost, describe(what) + ": the GPU did not answer in time before");
+  const CUresult state = cuda::wait_while(CUDA_ERROR_NOT_READY, [this] { return api().cuStreamQuery(stream_); }, limits::gpu_copy_timeout);
+  if (state != CUDA_ERROR_NOT_READY) return api().check(state, describe(what));
+  device_->give_up();
+  return fail(errc::card_lost, describe(what) + ": not done within " + std::to_string(limits::gpu_copy_timeout.count() / 1000) + " s");
 }
 
 result<void> cuda_arena::copy_out(std::uint64_t offset, std::span<std::byte> bytes) const {
   EBB_ASSERT(is_mapped(offset, bytes.size()));
   if (auto current = device_->make_current(); !current) return current;
   const auto begun = api().check(api().cuMemcpyDtoHAsync(bytes.data(), base_ + offset, bytes.size(), stream_), describe("copying out"));
-  return begun ? api().check(api().cuStreamSynchronize(stream_), describe("copying out")) : begun;
+  return begun ? await_copies("copying out") : begun;
 }
 
 }  // namespace ebb::kernels

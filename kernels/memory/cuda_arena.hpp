@@ -1,7 +1,7 @@
 // kernels/memory/cuda_arena.hpp: the arena of a CUDA card: one reserved range of the GPU's addresses, a piece of physical memory a segment.
 //
 // Calls that map and unmap do not wait for kernels that run elsewhere in the range, nor do they disturb them. A release shows in the
-// driver's free figure at once, to the byte.
+// driver's free figure at once, to the byte. A GPU that does not end its copies in time is given up, and what they may use is never given back.
 #pragma once
 #include "kernels/cuda/device.hpp"
 #include "kernels/memory/arena.hpp"
@@ -22,7 +22,8 @@ class cuda_arena final : public arena {
   result<std::uint64_t> free_bytes() const override;
   bool copies_by_itself() const noexcept override { return true; }
 
-  // Copies out of the arena into host memory; has ended when it returns. Pre: mapped (asserts). Errors: card_lost.
+  // Copies out of the arena into host memory; has ended when it returns. Pre: mapped (asserts). Errors: card_lost (also when the GPU does
+  // not end it within limits::gpu_copy_timeout; the bytes must then outlive the process, as the GPU may still write them).
   result<void> copy_out(std::uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
@@ -35,6 +36,8 @@ class cuda_arena final : public arena {
   result<void> do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override;
   result<void> do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override;
   result<void> do_finish_copies() override;
+
+  result<void> await_copies(const char* what) const;
 
   const cuda::driver& api() const noexcept { return device_->api(); }
   std::string describe(segment_index segment) const;

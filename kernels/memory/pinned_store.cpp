@@ -52,7 +52,7 @@ result<std::unique_ptr<pinned_store>> pinned_store::read(std::span<const store_g
     }
   }
   if (auto done = read_pieces(parts, store->base_, offsets, options); !done) return fail(done.error());
-  store->pin(options.name);
+  if (auto pinned = store->pin(options.name); !pinned) return fail(pinned.error());
   if (store->pinned_ && options.give_up_cache) give_up_cached(groups);
   return store;
 }
@@ -98,14 +98,16 @@ result<void> pinned_store::take(std::uint64_t size_bytes, const std::string& nam
   return {};
 }
 
-void pinned_store::pin(const std::string& name) {
+result<void> pinned_store::pin(const std::string& name) {
   const auto done = gpu_->pin(base_, size_bytes_);
   pinned_ = done.has_value();
-  if (pinned_) return;
+  if (pinned_) return {};
+  if (done.error().code != errc::out_of_memory) return fail(done.error().code, name + ": pinning the experts: " + done.error().text);
   warning_ = name + ": " + mib(size_bytes_) + " of experts are not pinned (" + done.error().text +
              "), so copies to the GPU run at about 9 GB/s " +
              "instead of 55: misses and resizes take longer, answers are the same; allow more locked memory (ulimit -l unlimited), or " +
              "free memory, and start again";
+  return {};
 }
 
 pinned_store::~pinned_store() {

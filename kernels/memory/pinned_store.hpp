@@ -44,7 +44,8 @@ struct store_options {
 class pinned_store {
  public:
   // Reads the groups and pins them by `gpu`, which the store keeps alive. Files are no longer needed then.
-  // Errors: out_of_memory (the system has less; nothing is taken), file_unreadable, cancelled (`stop`).
+  // Errors: out_of_memory (the system has less; nothing is taken), file_unreadable, cancelled (`stop`), card_lost (the GPU failed while it
+  // pinned: only memory that the system does not lock is a reason to go on without).
   static result<std::unique_ptr<pinned_store>> read(std::span<const store_group> groups, std::shared_ptr<gpu> gpu, const store_options& options);
   ~pinned_store();
   pinned_store(const pinned_store&) = delete;
@@ -67,7 +68,7 @@ class pinned_store {
   };
   std::uint64_t place(std::span<const store_group> groups);
   result<void> take(std::uint64_t size_bytes, const std::string& name);
-  void pin(const std::string& name);
+  result<void> pin(const std::string& name);
 
   std::shared_ptr<gpu> gpu_;
   std::byte* reserved_ = nullptr;      // of the mapping, which is larger by what a border of huge pages needs

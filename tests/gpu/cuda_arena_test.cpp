@@ -148,6 +148,22 @@ TEST_CASE("segments that are no whole pieces, an empty cache and a GPU that is n
   CHECK_THAT(none.error().text, Catch::Contains("cuda:99: the driver knows"));
 }
 
+TEST_CASE("a GPU that was given up fails at once and gets nothing back", "[gpu]") {
+  const auto on = gpu();
+  auto arena = make_arena(on, 2 * mib, 4 * mib);
+  REQUIRE(arena->map(0));
+  REQUIRE(arena->copy_in(0, noise(mib, 6)));
+  const std::uint64_t free_then = free_on(*on);
+  on->give_up();
+  const auto began = std::chrono::steady_clock::now();
+  const auto copied = arena->copy_in(0, noise(mib, 7));
+  REQUIRE_FALSE(copied);
+  CHECK(copied.error().code == errc::card_lost);
+  arena.reset();
+  CHECK(std::chrono::steady_clock::now() - began < limits::gpu_copy_timeout);
+  CHECK(free_on(*on) == free_then);
+}
+
 TEST_CASE("a thousand cycles of giving back and taking again leave the driver with what it had", "[gpu][figures]") {
   const auto on = gpu();
   auto arena = make_arena(on, 64 * mib, 512 * mib);

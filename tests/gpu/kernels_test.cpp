@@ -185,7 +185,7 @@ TEST_CASE("attention has the CPU's bits at every length, for every grouping of h
       const std::vector<float> q = random.normals(n_rows * n_heads * head_dim), fresh_k = random.normals(n_rows * n_kv_heads * head_dim),
                                fresh_v = random.normals(fresh_k.size()), q_norm = random.normals(head_dim), k_norm = random.normals(head_dim);
       std::vector<float> cos(n_rows * half), sin(n_rows * half);
-      std::vector<cuda::device_row> rows;
+      std::vector<window_row> rows;
       for (std::uint32_t row = 0; row < n_rows; ++row) {
         rows.push_back({row, positions[row]});
         rope_angles(positions[row], 1e6, half, &cos[row * half], &sin[row * half]);
@@ -193,7 +193,7 @@ TEST_CASE("attention has the CPU's bits at every length, for every grouping of h
       const on_gpu<std::uint16_t> device_k(k), device_v(v);
       const on_gpu<float> device_q(q), device_fresh_k(fresh_k), device_fresh_v(fresh_v), device_q_norm(q_norm), device_k_norm(k_norm), device_cos(cos),
           device_sin(sin);
-      const on_gpu<cuda::device_row> device_rows(rows);
+      const on_gpu<window_row> device_rows(rows);
       kv.k = device_k.data();
       kv.v = device_v.data();
       cuda::turn_and_store({device_q.data(), device_fresh_k.data(), device_fresh_v.data(), device_q_norm.data(), device_k_norm.data(), 1e-6f, device_cos.data(),

@@ -176,6 +176,46 @@ TEST_CASE("with no memory left for graphs, windows run without and give the same
   CHECK(found == expected);
 }
 
+TEST_CASE("graphs count in what a stage holds, and the least used go when there are more than a stage may keep", "[gpu][stage][figures]") {
+  class computing_nothing final : public kernels::miss_pool {
+   public:
+    void compute(std::uint32_t, std::span<const kernels::miss>, const kernels::activations&, float*) override {}
+  };
+  const auto weights = demo();
+  const model::shape& dims = weights->dims();
+  const auto gpu = first_gpu();
+  computing_nothing nobody;
+  constexpr std::uint32_t sessions = limits::miss_rows_max;
+  auto made = gpu->make_stage(model::describe_stage(*weights, {0, dims.n_layers, sessions, 2048, sessions}), nobody);
+  if (!made) FAIL(made.error().text);
+  kernels::gpu_stage& stage = **made;
+  const model::expert_table table(weights->experts(), 0, dims.n_layers);
+  std::vector<float> x(sessions * dims.d_model, 0.5f);
+  const std::vector<std::uint32_t> sampled{0};
+  const auto run = [&](std::uint32_t n, std::uint32_t position) {
+    std::vector<kernels::window_row> rows;
+    for (std::uint32_t session = 0; session < n; ++session) rows.push_back({session, position});
+    const auto ran = stage.run({rows, sampled, table.entries(), table.version(), false}, x.data());
+    if (!ran) FAIL(ran.error().text);
+  };
+  const std::uint32_t usual = stage.graphs();
+  const std::uint64_t held_at_first = stage.held_bytes(), free_at_first = gpu->memory()->free_bytes;
+  REQUIRE(usual > 0);
+  for (std::uint32_t n = 1; n <= sessions; ++n) run(n, 256);  // a second chunk of positions
+  CHECK(stage.graphs() == usual + sessions);
+  CHECK(stage.held_bytes() - held_at_first <= free_at_first - gpu->memory()->free_bytes);
+  for (const std::uint32_t position : {512u, 1024u}) {
+    for (std::uint32_t n = 1; n <= sessions; ++n) {
+      run(n, position);
+      CHECK(stage.graphs() <= limits::graphs_max);
+      CHECK(stage.held_bytes() <= held_at_first + limits::graphs_bytes_max);
+    }
+  }
+  CHECK(stage.graphs() == limits::graphs_max);
+  for (int again = 0; again < 3; ++again) run(1, 1024);  // known: nothing is captured, nothing dropped
+  CHECK(stage.graphs() == limits::graphs_max);
+}
+
 TEST_CASE("a CPU that does not answer costs the card, not the process", "[gpu][stage]") {
   class sleeping final : public kernels::miss_pool {
    public:

@@ -142,6 +142,16 @@ TEST_CASE("where pinning is refused the store holds the same bytes, and warns of
                                       Contains("55") && Contains("ulimit -l"));
 }
 
+TEST_CASE("a GPU that fails while it pins ends the read with its error, and is no reason to go on without") {
+  const sources from;
+  const auto gpu = std::make_shared<pinning_gpu>();
+  gpu->refusal = error{errc::card_lost, "cuda: an illegal address was met"};
+  const auto store = pinned_store::read(from.groups, gpu, by_threads(2));
+  REQUIRE_FALSE(store);
+  CHECK(store.error().code == errc::card_lost);
+  CHECK_THAT(store.error().text, Contains("card 0") && Contains("an illegal address was met"));
+}
+
 TEST_CASE("progress never goes back, is told by the caller's thread and ends with 1") {
   const sources from;
   store_options options = by_threads(3);

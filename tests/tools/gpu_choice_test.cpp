@@ -38,6 +38,9 @@ class listing_driver final : public kernels::gpu_driver {
 gpu_loader with(std::deque<reading> readings) {
   return [readings]() -> result<std::shared_ptr<kernels::gpu_driver>> { return std::make_shared<listing_driver>(readings); };
 }
+gpu_reader of(const listing_driver& driver) {
+  return [driver] { return driver.list(); };
+}
 gpu_loader without(errc why = errc::unknown_device) {
   return [why]() -> result<std::shared_ptr<kernels::gpu_driver>> { return fail(why, "cuda: no driver: nothing is there"); };
 }
@@ -70,8 +73,29 @@ TEST_CASE("\"auto\" is every GPU that the driver lists, else one host card") {
     REQUIRE(none);
     CHECK(none->cards == std::vector<card_choice>{host});
     CHECK(none->driver == nullptr);
+    CHECK_FALSE(none->warning);  // nothing is here: a host card is what was meant
   }
   CHECK_FALSE(choose_cards({}, without(errc::card_lost)));  // there is a driver, and it fails: that is not hidden
+}
+
+TEST_CASE("\"auto\" takes a host card where a GPU is here and cannot be used, and warns of why and of the way out") {
+  const gpu_loader broken_module = without(errc::refused);
+  const gpu_loader every_gpu_refused = []() -> result<std::shared_ptr<kernels::gpu_driver>> {
+    class old_gpus final : public kernels::gpu_driver {
+      result<std::vector<kernels::gpu_description>> list() const override { return fail(errc::refused, "cuda: no driver: nothing is there"); }
+      result<std::shared_ptr<kernels::gpu>> open(std::uint32_t) const override { return fail(errc::internal, "a context was taken"); }
+    };
+    return std::make_shared<old_gpus>();
+  };
+  for (const gpu_loader& load : {broken_module, every_gpu_refused}) {
+    const auto chosen = choose_cards({}, load);
+    REQUIRE(chosen);
+    CHECK(chosen->cards == std::vector<card_choice>{host});
+    CHECK(chosen->driver == nullptr);
+    REQUIRE(chosen->warning);
+    CHECK_THAT(chosen->warning->text, Catch::Contains("`cards`") && Catch::Contains("cuda: no driver: nothing is there") && Catch::Contains("cards = [\"host\"]"));
+  }
+  CHECK(choose_cards({cuda(0)}, broken_module).error().code == errc::refused);
 }
 
 TEST_CASE("cards that are named are taken as they are, and the driver is loaded only where one is a GPU") {
@@ -95,7 +119,7 @@ TEST_CASE("a start waits until every GPU of the run has enough free, and tells w
   const std::vector<card_choice> cards{cuda(0), cuda(2)};
   const listing_driver driver({reading{500, 0, 900}, reading{600, 0, 900}, reading{1000, 0, 900}, reading{1000, 0, 1000}});
   waited here;
-  const auto gpus = wait_for_free_vram(driver, cards, here.how(1000));
+  const auto gpus = wait_for_free_vram(of(driver), cards, here.how(1000));
   REQUIRE(gpus);
   CHECK((*gpus)[2].free_bytes == 1000 * mib);
   CHECK(here.paused == 3 * limits::free_vram_interval);
@@ -109,7 +133,7 @@ TEST_CASE("a start that waits in vain for free VRAM refuses, and names the GPUs 
   const std::vector<card_choice> cards{cuda(0), cuda(1)};
   const listing_driver driver({reading{5000, 900}});
   waited here;
-  const auto gpus = wait_for_free_vram(driver, cards, here.how(1000));
+  const auto gpus = wait_for_free_vram(of(driver), cards, here.how(1000));
   REQUIRE_FALSE(gpus);
   CHECK(gpus.error().code == errc::short_of);
   CHECK_THAT(gpus.error().text, Catch::Contains("`min_free_vram_mib`") && Catch::Contains("cuda:1 (Some GPU) has 900 MiB") && Catch::Contains("60 s"));
@@ -121,11 +145,11 @@ TEST_CASE("a start that waits in vain for free VRAM refuses, and names the GPUs 
 TEST_CASE("nothing is waited for where no mark is set, or a figure is not known, and a stop ends the wait") {
   const std::vector<card_choice> cards{cuda(0)};
   waited here;
-  CHECK(wait_for_free_vram(listing_driver({reading{0}}), cards, here.how(0)));
-  CHECK(wait_for_free_vram(listing_driver({reading{std::nullopt}}), cards, here.how(1000)));
+  CHECK(wait_for_free_vram(of(listing_driver({reading{0}})), cards, here.how(0)));
+  CHECK(wait_for_free_vram(of(listing_driver({reading{std::nullopt}})), cards, here.how(1000)));
   CHECK(here.paused.count() == 0);
   here.stop.request_stop();
-  const auto stopped = wait_for_free_vram(listing_driver({reading{0}}), cards, here.how(1000));
+  const auto stopped = wait_for_free_vram(of(listing_driver({reading{0}})), cards, here.how(1000));
   REQUIRE_FALSE(stopped);
   CHECK(stopped.error().code == errc::cancelled);
 }

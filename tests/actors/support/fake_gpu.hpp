@@ -3,6 +3,8 @@
 #pragma once
 #include "failing_arena.hpp"
 #include "kernels/gpu.hpp"
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +17,9 @@ struct fake_gpu_state {
   std::uint64_t context_bytes = 0;  // that opening it takes
   std::uint64_t stage_bytes = 0;    // that each stage takes
   std::optional<error> failure;     // of every window from now on
-  int opened = 0, pinned = 0;
+  std::function<void()> before_window;  // may take as long as the test likes; empty: nothing
+  int opened = 0;
+  std::atomic<int> pinned = 0;
   std::vector<std::size_t> windows;        // their rows
   std::vector<bool> windows_resident;      // whether they ran on the fast path
 };
@@ -29,6 +33,7 @@ class fake_gpu_stage final : public kernels::gpu_stage {
   ~fake_gpu_stage() override { gpu_->memory.others_bytes -= gpu_->stage_bytes; }
 
   result<void> run(const kernels::stage_window& what, float*) override {
+    if (gpu_->before_window) gpu_->before_window();
     if (gpu_->failure) return fail(*gpu_->failure);
     gpu_->windows.push_back(what.rows.size());
     gpu_->windows_resident.push_back(what.resident);
@@ -111,7 +116,7 @@ class fake_gpu_driver final : public kernels::gpu_driver {
     std::vector<kernels::gpu_description> all;
     for (const auto& gpu : gpus) {
       all.push_back(gpu->about);
-      all.back().free_bytes = gpu->memory.free_bytes();
+      if (has_nvml) all.back().free_bytes = gpu->memory.free_bytes();
     }
     return all;
   }
@@ -121,6 +126,7 @@ class fake_gpu_driver final : public kernels::gpu_driver {
   }
 
   std::vector<std::shared_ptr<fake_gpu_state>> gpus;
+  bool has_nvml = true;  // else only a context tells what is free
 };
 
 }  // namespace ebb::actors::test
