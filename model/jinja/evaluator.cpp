@@ -198,12 +198,8 @@ class evaluator {
     scope* const inner = new_scope(here_);
     const auto items = loop_items(each, inner);
     if (!items || in_.failed()) return flow::leave;
-    if (items->empty()) {
-      inner->names.clear();
-      const entered in(*this, inner);
-      return render_block(each.otherwise);
-    }
     const entered in(*this, inner);
+    bool any_ended = false;
     in_.make(sizeof(loop_state) + items->size() * sizeof(value));
     const std::vector<value>& kept = loop_items_.emplace_back(*items);
     loop_state& loop = loops_.emplace_back(loop_state{&kept, 0, ++loop_depth_, std::nullopt});
@@ -211,10 +207,15 @@ class evaluator {
       inner->names.clear();
       inner->names.emplace_back("loop", &loop);
       assign(*each.target, kept[loop.index]);
-      if (render_block(each.body) == flow::leave) break;
+      const flow after = render_block(each.body);
+      if (after == flow::leave) break;
+      any_ended = any_ended || after == flow::on;
     }
     --loop_depth_;
-    return in_.failed() ? flow::leave : flow::on;
+    if (in_.failed()) return flow::leave;
+    if (any_ended) return flow::on;
+    inner->names.clear();  // as Jinja has it, "else" is also for a loop of which no turn came to its end
+    return render_block(each.otherwise);
   }
 
   // What `body` writes, as a value.

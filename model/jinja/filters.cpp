@@ -258,7 +258,11 @@ value sort(run& in, const value& of, const arguments& given) {
   if (!given.fit(in, "sort", {"reverse", "case_sensitive", "attribute"})) return value();
   auto items = items_of(in, of);
   if (!items) return value();
-  auto keys = with_keys(in, *std::move(items), given.get(2, "attribute", value::nothing()), given.get(1, "case_sensitive", false).truth());
+  const value attribute = given.get(2, "attribute", value::nothing());
+  auto keys = with_keys(in, *std::move(items), attribute, given.get(1, "case_sensitive", false).truth());
+  if (keys && !attribute.is_none()) {  // as a list of one, since Jinja takes several: items that all lack it are equal
+    for (keyed& each : *keys) each.key = in.list({each.key});
+  }
   return keys ? sorted(in, *std::move(keys), given.get(0, "reverse", false).truth()) : value();
 }
 
@@ -371,11 +375,13 @@ value round(run& in, const value& of, const arguments& given) {
   if (equal(method, "ceil")) return std::ceil(scaled) / scale;
   if (equal(method, "floor")) return std::floor(scaled) / scale;
   if (!equal(method, "common")) return in.fail("round knows \"common\", \"ceil\" and \"floor\"");
-  if (*precision <= 0) return of.is_integer() && *precision == 0 ? of : value(std::nearbyint(scaled) / scale);
+  std::int64_t as_number;
+  if (const std::int64_t* whole = of.as_index(as_number); whole && *precision >= 0) return *whole;
+  if (*precision <= 0) return std::nearbyint(scaled) / scale;
   char room[400];
   const auto digits = static_cast<int>(std::min<std::int64_t>(*precision, 30));
   const auto end = std::to_chars(room, room + sizeof room, of.as_double(), std::chars_format::fixed, digits);
-  if (of.is_integer() || end.ec != std::errc()) return of;
+  if (end.ec != std::errc()) return of;
   double out = 0;
   std::from_chars(room, end.ptr, out);
   return out;
