@@ -58,7 +58,8 @@ value to_value(const chat_message& message, bool as_parts) {
 }
 
 bool is_utf8(const chat_message& message) {
-  return is_valid_utf8(message.role) && is_valid_utf8(message.content) && is_valid_utf8(message.name) && std::ranges::all_of(message.parts, is_valid_utf8);
+  return is_valid_utf8(message.role) && is_valid_utf8(message.content) && is_valid_utf8(message.name) &&
+         std::ranges::all_of(message.parts, is_valid_utf8);
 }
 
 chat_text to_chat_text(const jinja::text& rendered) {

@@ -35,8 +35,8 @@ struct chat_options {
   bool add_generation_prompt = true;
   std::string bos_token;  // as the vocabulary writes them; empty where it has none
   std::string eos_token;
-  std::optional<jinja::value> tools;   // a list, as the API's `tools`
-  jinja::variables variables;          // further ones, such as enable_thinking
+  std::optional<jinja::value> tools;            // a list, as the API's `tools`
+  jinja::variables variables;                   // further ones, such as enable_thinking
   std::optional<std::chrono::sys_seconds> now;  // for templates that tell the date; none: they find no clock
 };
 

@@ -21,7 +21,8 @@ bool arguments::fit(run& in, std::string_view what, std::initializer_list<std::s
   for (const auto& [name, given] : named) {
     const auto place = std::ranges::find(names, std::string_view(name));
     if (place == names.end()) return in.fail(subject + " has no argument " + in_quotes(name)), false;
-    if (static_cast<std::size_t>(place - names.begin()) < positional.size()) return in.fail(subject + " is given " + in_quotes(name) + " twice"), false;
+    if (static_cast<std::size_t>(place - names.begin()) < positional.size())
+      return in.fail(subject + " is given " + in_quotes(name) + " twice"), false;
   }
   for (std::size_t index = 0; index < needed; ++index) {
     if (!find(index, names.begin()[index])) return in.fail(subject + " needs the argument " + in_quotes(names.begin()[index])), false;

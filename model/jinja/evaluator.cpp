@@ -236,7 +236,8 @@ class evaluator {
   // The filters of a filter block, whose innermost subject is `written`.
   value apply_chain(const expression& chain, const value& written) {
     const value subject = chain.parts[0] ? apply_chain(*chain.parts[0], written) : written;
-    return chain.what == expression::kind::filter ? apply_filter(in_, chain.name, subject, arguments_of(chain)) : in_.fail("only filters can stand here");
+    return chain.what == expression::kind::filter && is_filter(chain.name) ? apply_filter(in_, chain.name, subject, arguments_of(chain))
+                                                                           : in_.fail("only filters that are supported can stand here");
   }
 
   // --- macros
@@ -253,7 +254,8 @@ class evaluator {
   }
 
   value call_macro(const callable& macro, const arguments& given) {
-    if (calls_ >= limits::chat_calls_max) return in_.fail(errc::too_large, "macros call one another deeper than " + std::to_string(limits::chat_calls_max));
+    if (calls_ >= limits::chat_calls_max)
+      return in_.fail(errc::too_large, "macros call one another deeper than " + std::to_string(limits::chat_calls_max));
     const statement& body = *macro.macro;
     const entered in(*this, new_scope(macro.home));
     ++calls_;
@@ -270,7 +272,8 @@ class evaluator {
       in_.fail("macro " + in_quotes(name) + " takes not more than " + std::to_string(body.parameters.size()) + " arguments");
     }
     for (const auto& [key, held] : given.named) {
-      const bool known = key == "caller" || std::ranges::any_of(body.parameters, [&](const auto& parameter) { return parameter.first == key; });
+      const bool known =
+          key == "caller" || std::ranges::any_of(body.parameters, [&](const auto& parameter) { return parameter.first == key; });
       if (!known) in_.fail("macro " + in_quotes(name) + " has no parameter " + in_quotes(key));
     }
     for (std::size_t index = 0; index < body.parameters.size() && !in_.failed(); ++index) {
@@ -360,7 +363,8 @@ class evaluator {
     std::vector<std::pair<value, value>> entries;
     for (std::size_t index = 0; index + 1 < of.parts.size(); index += 2) {
       value key = evaluate(of.parts[index]);
-      if (key.depth() > 0 && key.as_callable() == nullptr && !in_.failed()) return in_.fail(std::string(key.type_name()) + " cannot be a key");
+      if (key.depth() > 0 && key.as_callable() == nullptr && !in_.failed())
+        return in_.fail(std::string(key.type_name()) + " cannot be a key");
       entries.emplace_back(std::move(key), evaluate(of.parts[index + 1]));
     }
     return in_.dict(std::move(entries));
@@ -391,12 +395,14 @@ class evaluator {
   }
 
   value make_filtered(const expression& of) {
+    if (!is_filter(of.name)) return in_.fail("the filter " + in_quotes(of.name) + " is not supported");
     const value subject = evaluate(of.parts[0]);
     const arguments given = arguments_of(of);
     return in_.failed() ? value() : apply_filter(in_, of.name, subject, given);
   }
 
   value make_tested(const expression& of) {
+    if (!is_predicate(of.name)) return in_.fail("the test " + in_quotes(of.name) + " is not supported");
     const value subject = evaluate(of.parts[0]);
     const arguments given = arguments_of(of);
     return in_.failed() ? value() : value(apply_predicate(in_, of.name, subject, given));

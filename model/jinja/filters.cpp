@@ -172,6 +172,7 @@ std::optional<named_call> call_in(run& in, const arguments& given, std::size_t i
 }
 
 value map(run& in, const value& of, const arguments& given) {
+  if (!of.truth()) return in.list({});  // none too, as in Jinja
   auto items = items_of(in, of);
   if (!items) return value();
   const value* attribute = given.positional.empty() ? given.find(SIZE_MAX, "attribute") : nullptr;
@@ -197,6 +198,7 @@ value map(run& in, const value& of, const arguments& given) {
 
 // select and reject, selectattr and rejectattr: the items for which a test says `wanted`.
 value picked(run& in, const value& of, const arguments& given, bool by_attribute, bool wanted) {
+  if (!of.truth()) return in.list({});  // none too, as in Jinja
   const auto items = items_of(in, of);
   if (!items) return value();
   if (by_attribute && given.positional.empty()) return in.fail("selectattr and rejectattr need an attribute");
@@ -270,7 +272,8 @@ value unique(run& in, const value& of, const arguments& given) {
   if (!given.fit(in, "unique", {"case_sensitive", "attribute"})) return value();
   auto items = items_of(in, of);
   if (!items) return value();
-  const auto keys = with_keys(in, *std::move(items), given.get(1, "attribute", value::nothing()), given.get(0, "case_sensitive", false).truth());
+  const auto keys =
+      with_keys(in, *std::move(items), given.get(1, "attribute", value::nothing()), given.get(0, "case_sensitive", false).truth());
   if (!keys) return value();
   std::vector<const keyed*> kept;
   std::vector<value> out;
@@ -287,7 +290,8 @@ value extreme(run& in, const value& of, const arguments& given, bool largest) {
   if (!given.fit(in, largest ? "max" : "min", {"case_sensitive", "attribute"})) return value();
   auto items = items_of(in, of);
   if (!items) return value();
-  const auto keys = with_keys(in, *std::move(items), given.get(1, "attribute", value::nothing()), given.get(0, "case_sensitive", false).truth());
+  const auto keys =
+      with_keys(in, *std::move(items), given.get(1, "attribute", value::nothing()), given.get(0, "case_sensitive", false).truth());
   if (!keys) return value();
   if (keys->empty()) return value::missing("No aggregated item, sequence was empty.");
   const keyed* best = &keys->front();
@@ -342,7 +346,8 @@ std::optional<text> indentation(run& in, const value& width) {
   if (const text* words = width.as_text()) return *words;
   const auto count = to_integer(in, width, "width");
   if (!count) return std::nullopt;
-  if (*count > static_cast<std::int64_t>(limits::chat_width_max)) return in.fail(errc::too_large, "an indent over " + std::to_string(limits::chat_width_max)), std::nullopt;
+  if (*count > static_cast<std::int64_t>(limits::chat_width_max))
+    return in.fail(errc::too_large, "an indent over " + std::to_string(limits::chat_width_max)), std::nullopt;
   return text(std::string(static_cast<std::size_t>(std::max<std::int64_t>(*count, 0)), ' '));
 }
 
@@ -353,14 +358,17 @@ value indent(run& in, const value& of, const arguments& given) {
   if (of.is_undefined()) return in.fail("indent of an undefined value");
   const text* words = to_words(in, of, "what to indent");
   const bool also_first = given.get(1, "first", false).truth(), also_blank = given.get(2, "blank", false).truth();
+  if (!words || !in.make(words->size())) return value();
+  text ended = *words;
+  ended.append(text("\n"));  // as Jinja does, so that a line end at the end begins a line
   text out;
-  for (std::size_t at = 0; words && !in.failed();) {
-    const std::size_t newline = words->view().find('\n', at), end = std::min(newline, words->size());
-    if (!in.make(end - at + blanks->size() + 1)) break;
-    if ((at == 0 && also_first) || (at > 0 && (also_blank || end > at))) out.append(*blanks);
-    out.append(words->cut(at, std::min(end + 1, words->size()) - at));
-    if (newline == std::string_view::npos) break;
-    at = newline + 1;
+  const std::vector<text> lines = lines_of(in, ended, false);
+  for (std::size_t index = 0; index < lines.size(); ++index) {
+    const bool wanted = index == 0 ? also_first : also_blank || !lines[index].empty();
+    if (!in.make(lines[index].size() + blanks->size() + 1)) return value();
+    if (index > 0) out.append(text("\n"));
+    if (wanted) out.append(*blanks);
+    out.append(lines[index]);
   }
   return out;
 }
@@ -397,20 +405,43 @@ struct named_filter {
   std::string_view name;
   filter apply;
 };
-constexpr std::array filters = {
-    named_filter{"trim", trim},         named_filter{"length", length},         named_filter{"count", length},
-    named_filter{"upper", changed<in_upper>}, named_filter{"lower", changed<in_lower>}, named_filter{"title", changed<title_words>},
-    named_filter{"capitalize", changed<capitalized>}, named_filter{"replace", replace}, named_filter{"join", join},
-    named_filter{"default", fallback},  named_filter{"d", fallback},            named_filter{"first", first},
-    named_filter{"last", last},         named_filter{"list", list},             named_filter{"string", safe},
-    named_filter{"int", to_int},        named_filter{"float", to_float},        named_filter{"tojson", to_json},
-    named_filter{"safe", safe},         named_filter{"e", escape},              named_filter{"escape", escape},
-    named_filter{"map", map},           named_filter{"select", select},         named_filter{"reject", reject},
-    named_filter{"selectattr", selectattr}, named_filter{"rejectattr", rejectattr}, named_filter{"dictsort", dictsort},
-    named_filter{"items", items},       named_filter{"unique", unique},         named_filter{"sort", sort},
-    named_filter{"reverse", reverse},   named_filter{"indent", indent},         named_filter{"round", round},
-    named_filter{"abs", absolute},      named_filter{"min", min},               named_filter{"max", max},
-    named_filter{"sum", sum}};
+constexpr std::array filters = {named_filter{"trim", trim},
+                                named_filter{"length", length},
+                                named_filter{"count", length},
+                                named_filter{"upper", changed<in_upper>},
+                                named_filter{"lower", changed<in_lower>},
+                                named_filter{"title", changed<title_words>},
+                                named_filter{"capitalize", changed<capitalized>},
+                                named_filter{"replace", replace},
+                                named_filter{"join", join},
+                                named_filter{"default", fallback},
+                                named_filter{"d", fallback},
+                                named_filter{"first", first},
+                                named_filter{"last", last},
+                                named_filter{"list", list},
+                                named_filter{"string", safe},
+                                named_filter{"int", to_int},
+                                named_filter{"float", to_float},
+                                named_filter{"tojson", to_json},
+                                named_filter{"safe", safe},
+                                named_filter{"e", escape},
+                                named_filter{"escape", escape},
+                                named_filter{"map", map},
+                                named_filter{"select", select},
+                                named_filter{"reject", reject},
+                                named_filter{"selectattr", selectattr},
+                                named_filter{"rejectattr", rejectattr},
+                                named_filter{"dictsort", dictsort},
+                                named_filter{"items", items},
+                                named_filter{"unique", unique},
+                                named_filter{"sort", sort},
+                                named_filter{"reverse", reverse},
+                                named_filter{"indent", indent},
+                                named_filter{"round", round},
+                                named_filter{"abs", absolute},
+                                named_filter{"min", min},
+                                named_filter{"max", max},
+                                named_filter{"sum", sum}};
 
 }  // namespace
 

@@ -22,7 +22,8 @@ value range(run& in, const arguments& given) {
   if (step == 0) return in.fail("the step of range cannot be 0");
   std::vector<value> out;
   for (std::int64_t at = start; step > 0 ? at < stop : at > stop;) {
-    if (out.size() >= limits::chat_range_max) return in.fail(errc::too_large, "a range of more than " + std::to_string(limits::chat_range_max));
+    if (out.size() >= limits::chat_range_max)
+      return in.fail(errc::too_large, "a range of more than " + std::to_string(limits::chat_range_max));
     out.push_back(at);
     if (__builtin_add_overflow(at, step, &at)) break;
   }
@@ -45,7 +46,8 @@ std::string number(const char* form, int of) {
 // One directive of strftime in the C locale; none if it is not supported.
 std::optional<std::string> written(char directive, std::chrono::sys_seconds now) {
   using namespace std::chrono;
-  static constexpr std::array months = {"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"};
+  static constexpr std::array months = {"January", "February", "March",     "April",   "May",      "June",
+                                        "July",    "August",   "September", "October", "November", "December"};
   static constexpr std::array days = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
   const sys_days midnight = floor<std::chrono::days>(now);
   const year_month_day date(midnight);

@@ -45,7 +45,7 @@ class json_writer {
   }
 
   static void append_code(std::string& out, unsigned code) {
-    char room[8];
+    char room[16];
     std::snprintf(room, sizeof room, "\\u%04x", code);
     out += room;
   }
@@ -109,7 +109,8 @@ class json_writer {
     if (entries.entries.empty()) return put("{}");
     std::vector<const std::pair<value, value>*> order;
     for (const auto& entry : entries.entries) order.push_back(&entry);
-    if (sort_keys) std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return order_of(in_, a->first, b->first) < 0; });
+    if (sort_keys)
+      std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return order_of(in_, a->first, b->first) < 0; });
     put("{");
     ++level_;
     for (std::size_t index = 0; index < order.size() && !in_.failed(); ++index) {
@@ -136,7 +137,8 @@ bool read_indent(run& in, const value& given, json_writer& out) {
   } else {
     const auto count = to_integer(in, given, "indent");
     if (!count) return false;
-    if (*count > static_cast<std::int64_t>(limits::chat_width_max)) return in.fail(errc::too_large, "an indent over " + std::to_string(limits::chat_width_max)), false;
+    if (*count > static_cast<std::int64_t>(limits::chat_width_max))
+      return in.fail(errc::too_large, "an indent over " + std::to_string(limits::chat_width_max)), false;
     out.indent = std::string(static_cast<std::size_t>(std::max<std::int64_t>(*count, 0)), ' ');
   }
   out.between_items = ",";

@@ -286,8 +286,8 @@ class lexer {
   std::string source_;
   std::size_t position_ = 0;
   place at_;
-  std::size_t depth_ = 0;       // of brackets in this tag
-  bool line_starting_ = true;   // did what was read last end a line?
+  std::size_t depth_ = 0;      // of brackets in this tag
+  bool line_starting_ = true;  // did what was read last end a line?
   std::vector<token> tokens_;
   std::optional<error> failure_;
 };
@@ -296,7 +296,8 @@ class lexer {
 
 result<std::vector<token>> cut_into_tokens(std::string_view source) {
   if (source.size() > limits::chat_template_bytes_max) {
-    return fail(errc::too_large, "chat template: " + std::to_string(source.size()) + " bytes, over " + std::to_string(limits::chat_template_bytes_max));
+    return fail(errc::too_large,
+                "chat template: " + std::to_string(source.size()) + " bytes, over " + std::to_string(limits::chat_template_bytes_max));
   }
   if (const auto invalid = first_invalid_utf8(source)) {
     return fail(errc::bad_value, "chat template: byte " + std::to_string(*invalid) + " is no UTF-8");

@@ -17,7 +17,7 @@ struct token {
   enum class kind : std::uint8_t { text, output_begin, output_end, block_begin, block_end, name, string, integer, real, symbol, end };
   kind what;
   place at;
-  std::string words;        // of text and strings what they stand for, of all others as written
+  std::string words;  // of text and strings what they stand for, of all others as written
   std::int64_t integer = 0;
   double real = 0;
 };

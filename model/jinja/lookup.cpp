@@ -90,7 +90,8 @@ bool has_method(const value& object, std::string_view name) noexcept {
 }
 
 value attribute_of(run& in, const value& object, const std::string& name) {
-  if (const undefined* nothing = object.get<undefined>()) return in.fail("attribute " + in_quotes(name) + " of an undefined value: " + nothing->name);
+  if (const undefined* nothing = object.get<undefined>())
+    return in.fail("attribute " + in_quotes(name) + " of an undefined value: " + nothing->name);
   if (has_method(object, name)) return bind(in, object, name);
   if (const auto* loop = object.get<loop_state*>()) return loop_attribute(**loop, name);
   if (const auto* space = object.get<name_space*>()) {
@@ -177,7 +178,8 @@ std::optional<std::vector<value>> items_of(run& in, const value& of) {
   if (const text* words = of.as_text()) {
     if (!in.make(words->size() * (sizeof(value) + sizeof(text)))) return std::nullopt;
     const std::vector<std::size_t> begins = character_begins(words->view());
-    for (std::size_t index = 0; index + 1 < begins.size(); ++index) out.push_back(words->cut(begins[index], begins[index + 1] - begins[index]));
+    for (std::size_t index = 0; index + 1 < begins.size(); ++index)
+      out.push_back(words->cut(begins[index], begins[index + 1] - begins[index]));
     return out;
   }
   in.fail(std::string(of.type_name()) + " cannot be looped over");
@@ -188,7 +190,8 @@ std::optional<std::int64_t> length_of(run& in, const value& of) {
   if (of.is_undefined()) return 0;
   if (const sequence* items = of.as_sequence()) return static_cast<std::int64_t>(items->items.size());
   if (const dictionary* entries = of.as_dict()) return static_cast<std::int64_t>(entries->entries.size());
-  if (const text* words = of.as_text()) return in.look(words->size()) ? std::optional(static_cast<std::int64_t>(length_of(words->view()))) : std::nullopt;
+  if (const text* words = of.as_text())
+    return in.look(words->size()) ? std::optional(static_cast<std::int64_t>(length_of(words->view()))) : std::nullopt;
   in.fail(std::string(of.type_name()) + " has no length");
   return std::nullopt;
 }

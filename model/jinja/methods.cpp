@@ -1,4 +1,5 @@
 #include "model/jinja/methods.hpp"
+#include "config/utf8.hpp"
 #include "model/jinja/letters.hpp"
 #include "model/jinja/lookup.hpp"
 #include "model/jinja/words.hpp"
@@ -10,9 +11,10 @@
 namespace ebb::model::jinja {
 namespace {
 
-constexpr std::array<std::string_view, 22> text_methods = {"strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "startswith", "endswith",
-                                                           "upper", "lower", "title", "capitalize", "replace", "find", "rfind", "count", "join",
-                                                           "isdigit", "isalpha", "isspace", "removeprefix", "removesuffix"};
+constexpr std::array<std::string_view, 23> text_methods = {"strip",      "lstrip",   "rstrip",       "split",        "rsplit", "splitlines",
+                                                           "startswith", "endswith", "upper",        "lower",        "title",  "capitalize",
+                                                           "replace",    "find",     "rfind",        "count",        "join",   "isdigit",
+                                                           "isalpha",    "isspace",  "removeprefix", "removesuffix", "format"};
 constexpr std::array<std::string_view, 4> dict_methods = {"items", "keys", "values", "get"};
 constexpr std::array<std::string_view, 2> sequence_methods = {"index", "count"};
 
@@ -110,19 +112,10 @@ value split(run& in, const text& words, bool from_right, const arguments& given)
 }
 
 value split_lines(run& in, const text& words, const arguments& given) {
-  if (!given.fit(in, "splitlines", {"keepends"}) || !in.look(words.size())) return value();
-  const bool keep = given.get(0, "keepends", false).truth();
-  const auto ends_line = [](char32_t c) { return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029; };
-  pieces out(in, words);
-  const std::string_view all = words.view();
-  for (std::size_t at = 0; at < all.size() && !in.failed();) {
-    const std::size_t size = count_leading(all.substr(at), [&](char32_t c) { return !ends_line(c); });
-    std::size_t next = at + size;
-    if (next < all.size()) next += all.substr(next).starts_with("\r\n") ? 2 : first_unit(all.substr(next)).size_bytes;
-    out.add(at, keep ? next : at + size);
-    at = next;
-  }
-  return out.take();
+  if (!given.fit(in, "splitlines", {"keepends"})) return value();
+  std::vector<value> out;
+  for (text& line : lines_of(in, words, given.get(0, "keepends", false).truth())) out.push_back(std::move(line));
+  return in.list(std::move(out));
 }
 
 // Whether `words` has one of the texts of `wanted`, a string or a tuple of them, at that end.
@@ -141,7 +134,8 @@ value has_at_end(run& in, const text& words, bool at_start, const arguments& giv
 
 value replace(run& in, const text& words, const arguments& given) {
   if (!given.fit(in, "replace", {"old", "new", "count"}, 2)) return value();
-  const text *before = to_words(in, *given.find(0, "old"), "what to replace"), *after = to_words(in, *given.find(1, "new"), "what to replace it with");
+  const text *before = to_words(in, *given.find(0, "old"), "what to replace"),
+             *after = to_words(in, *given.find(1, "new"), "what to replace it with");
   const auto count = to_integer(in, given.get(2, "count", value(std::int64_t{-1})), "count");
   return before && after && count ? value(replaced(in, words, *before, *after, *count)) : value();
 }
@@ -161,7 +155,9 @@ value count(run& in, const text& words, const arguments& given) {
   if (!part) return value();
   if (part->empty()) return static_cast<std::int64_t>(length_of(words.view())) + 1;
   std::int64_t out = 0;
-  for (std::size_t at = words.view().find(part->view()); at != std::string_view::npos; at = words.view().find(part->view(), at + part->size())) ++out;
+  for (std::size_t at = words.view().find(part->view()); at != std::string_view::npos;
+       at = words.view().find(part->view(), at + part->size()))
+    ++out;
   return out;
 }
 
@@ -186,6 +182,43 @@ value without_affix(run& in, const text& words, bool prefix, const arguments& gi
   return words.view().ends_with(affix->view()) ? words.cut(0, words.size() - affix->size()) : words;
 }
 
+// The value that the field of a format names: the next, a number or a name. Forms behind ":" or "!" are not supported.
+const value* field_of(run& in, std::string_view field, std::size_t& next, const arguments& given) {
+  std::size_t index = next;
+  const bool is_number = !field.empty() && std::ranges::all_of(field, is_digit);
+  if (field.empty()) ++next;
+  if (is_number && field.size() > 4) return in.fail("format has no argument " + in_quotes(field)), nullptr;
+  if (is_number) index = std::stoul(std::string(field));
+  const value* held =
+      field.empty() || is_number ? (index < given.positional.size() ? &given.positional[index] : nullptr) : given.find(SIZE_MAX, field);
+  if (!held) in.fail("format has no argument for " + in_quotes(field));
+  return held;
+}
+
+value format(run& in, const text& words, const arguments& given) {
+  const std::string_view all = words.view();
+  text out;
+  for (std::size_t at = 0, next = 0; at < all.size();) {
+    const std::size_t plain = std::min(all.find_first_of("{}", at), all.size());
+    const bool doubled = plain + 1 < all.size() && all[plain] == all[plain + 1];
+    if (!in.make(plain - at + 1)) return value();
+    out.append(words.cut(at, plain - at + (doubled ? 1 : 0)));
+    if (plain == all.size()) break;
+    const std::size_t end = doubled ? plain + 1 : all.find('}', plain);
+    if (!doubled) {
+      if (all[plain] == '}' || end == std::string_view::npos)
+        return in.fail("a single " + in_quotes(all.substr(plain, 1)) + " in a format");
+      const value* held = field_of(in, all.substr(plain + 1, end - plain - 1), next, given);
+      if (!held || !in.walk(*held)) return value();
+      const text written = to_text(*held);
+      if (!in.make(written.size())) return value();
+      out.append(written);
+    }
+    at = end + 1;
+  }
+  return out;
+}
+
 template <class Predicate>
 value all_of(run& in, const text& words, Predicate is_one) {
   return in.look(words.size()) && !words.empty() && count_leading(words.view(), is_one) == words.size();
@@ -202,6 +235,7 @@ value call_text_method(run& in, const text& words, std::string_view name, const 
   if (name == "find" || name == "rfind") return find(in, words, name == "rfind", given);
   if (name == "count") return count(in, words, given);
   if (name == "join") return join(in, words, given);
+  if (name == "format") return format(in, words, given);
   if (name == "removeprefix" || name == "removesuffix") return without_affix(in, words, name == "removeprefix", given);
   if (!given.fit(in, name, {})) return value();
   if (name == "upper") return in_upper(in, words);
@@ -215,7 +249,8 @@ value call_text_method(run& in, const text& words, std::string_view name, const 
 
 value call_dict_method(run& in, const dictionary& entries, std::string_view name, const arguments& given) {
   if (name == "get") {
-    if (!given.fit(in, "get", {"key", "default"}, 1) || !in.step(entries.entries.size() / 4) || !in.walk(*given.find(0, "key"))) return value();
+    if (!given.fit(in, "get", {"key", "default"}, 1) || !in.step(entries.entries.size() / 4) || !in.walk(*given.find(0, "key")))
+      return value();
     const value* held = find_key(entries, *given.find(0, "key"));
     return held ? *held : given.get(1, "default", value::nothing());
   }

@@ -29,7 +29,8 @@ double floor_divide(double a, double b) noexcept {
 }
 
 value integer_power(run& in, std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) return base == 0 ? in.fail("0 to a negative power") : value(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+  if (exponent < 0)
+    return base == 0 ? in.fail("0 to a negative power") : value(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
   std::int64_t out = 1;
   if (base == 0 || base == 1) return exponent == 0 ? std::int64_t{1} : base;
   if (base == -1) return std::int64_t{exponent % 2 == 0 ? 1 : -1};
@@ -82,7 +83,7 @@ value repeated(run& in, const value& of, std::int64_t times) {
 
 value joined(run& in, const value& left, const value& right) {
   if (!in.make(left.size_bytes() + right.size_bytes())) return value();
-  if (const text *a = left.as_text(), *b = right.as_text(); a && b) {
+  if (const text* a = left.as_text(), *b = right.as_text(); a && b) {
     text out = *a;
     out.append(*b);
     return out;
@@ -123,8 +124,9 @@ int order_of(run& in, const value& left, const value& right) {
   std::int64_t room_left, room_right;
   const std::int64_t *a = left.as_index(room_left), *b = right.as_index(room_right);
   if (a && b) return sign_of(*a <=> *b);
-  if (left.is_number() && right.is_number()) return left.as_double() < right.as_double() ? -1 : left.as_double() > right.as_double() ? 1 : 0;
-  if (const text *one = left.as_text(), *other = right.as_text(); one && other) {
+  if (left.is_number() && right.is_number())
+    return left.as_double() < right.as_double() ? -1 : left.as_double() > right.as_double() ? 1 : 0;
+  if (const text* one = left.as_text(), *other = right.as_text(); one && other) {
     in.look(std::min(one->size(), other->size()));
     return sign_of(one->view().compare(other->view()) <=> 0);  // of UTF-8, bytes order as characters do
   }

@@ -36,7 +36,9 @@ class parser {
   }
   bool is_symbol(std::string_view symbol) const noexcept { return now().what == kind::symbol && now().words == symbol; }
   bool is_name(std::string_view name) const noexcept { return now().what == kind::name && now().words == name; }
-  bool is_any_name(words names) const noexcept { return std::ranges::any_of(names, [&](std::string_view name) { return is_name(name); }); }
+  bool is_any_name(words names) const noexcept {
+    return std::ranges::any_of(names, [&](std::string_view name) { return is_name(name); });
+  }
   bool take_symbol(std::string_view symbol) { return is_symbol(symbol) ? (skip(), true) : false; }
   bool take_name(std::string_view name) { return is_name(name) ? (skip(), true) : false; }
 
@@ -149,6 +151,7 @@ class parser {
   }
 
   void parse_if(statement& out) {
+    ++conditions_;
     do {
       expression_ptr condition = parse_tuple(false);
       end_block();
@@ -158,6 +161,7 @@ class parser {
       end_block();
       out.branches.emplace_back(nullptr, parse_block({"endif"}));
     }
+    --conditions_;
     skip();
     end_block();
   }
@@ -205,7 +209,8 @@ class parser {
       if (is_symbol(")")) break;
       std::string name = expect_name();
       const bool has_default = take_symbol("=");
-      if (!has_default && !out.parameters.empty() && out.parameters.back().second) fail_here("a parameter without default follows one with");
+      if (!has_default && !out.parameters.empty() && out.parameters.back().second)
+        fail_here("a parameter without default follows one with");
       expression_ptr fallback = has_default ? parse_expression() : nullptr;
       out.parameters.emplace_back(std::move(name), std::move(fallback));
     }
@@ -274,7 +279,8 @@ class parser {
   }
 
   static bool is_reserved(std::string_view name) {
-    static constexpr std::string_view names[] = {"true", "True", "false", "False", "none", "None", "not", "and", "or", "in", "is", "if", "else"};
+    static constexpr std::string_view names[] = {"true", "True", "false", "False", "none", "None", "not",
+                                                 "and",  "or",   "in",    "is",    "if",   "else"};
     return std::ranges::find(names, name) != std::end(names);
   }
 
@@ -613,7 +619,7 @@ class parser {
   expression_ptr parse_filter(expression_ptr subject) {
     const place at = now().at;
     std::string name = expect_name();
-    if (!is_filter(name)) fail_at(at, errc::bad_value, "the filter " + in_quotes(name) + " is not supported");
+    if (!is_filter(name) && conditions_ == 0) fail_at(at, errc::bad_value, "the filter " + in_quotes(name) + " is not supported");
     expression_ptr out = make(node::filter, at, std::move(name), one(std::move(subject)));
     if (is_symbol("(")) parse_arguments(*out);
     return out;
@@ -629,7 +635,7 @@ class parser {
     const place at = now().at;
     const bool negated = take_name("not");
     std::string name = expect_name();
-    if (!is_predicate(name)) fail_at(at, errc::bad_value, "the test " + in_quotes(name) + " is not supported");
+    if (!is_predicate(name) && conditions_ == 0) fail_at(at, errc::bad_value, "the test " + in_quotes(name) + " is not supported");
     expression_ptr out = make(node::test, at, std::move(name), one(std::move(subject)));
     if (is_symbol("(")) {
       parse_arguments(*out);
@@ -645,7 +651,8 @@ class parser {
   std::vector<token> tokens_;
   std::size_t position_ = 0;
   std::size_t depth_ = 0;
-  std::size_t loops_ = 0;  // around what is being read
+  std::size_t loops_ = 0;       // around what is being read
+  std::size_t conditions_ = 0;  // likewise: what may never be reached need not be supported, as in Jinja
   std::optional<error> failure_;
 };
 

@@ -14,14 +14,15 @@ namespace {
 struct comparing {
   std::string_view name, symbol;
 };
-constexpr std::array comparisons = {comparing{"equalto", "=="}, comparing{"eq", "=="}, comparing{"==", "=="}, comparing{"ne", "!="}, comparing{"!=", "!="},
-                                    comparing{"lt", "<"}, comparing{"lessthan", "<"}, comparing{"<", "<"}, comparing{"le", "<="}, comparing{"<=", "<="},
-                                    comparing{"gt", ">"}, comparing{"greaterthan", ">"}, comparing{">", ">"}, comparing{"ge", ">="}, comparing{">=", ">="},
-                                    comparing{"in", "in"}};
+constexpr std::array comparisons = {
+    comparing{"equalto", "=="}, comparing{"eq", "=="}, comparing{"==", "=="},      comparing{"ne", "!="},
+    comparing{"!=", "!="},      comparing{"lt", "<"},  comparing{"lessthan", "<"}, comparing{"<", "<"},
+    comparing{"le", "<="},      comparing{"<=", "<="}, comparing{"gt", ">"},       comparing{"greaterthan", ">"},
+    comparing{">", ">"},        comparing{"ge", ">="}, comparing{">=", ">="},      comparing{"in", "in"}};
 
-constexpr std::array<std::string_view, 24> plain = {"defined", "undefined", "none",  "string", "mapping", "iterable", "sequence",    "number",
-                                                    "integer", "float",     "boolean", "true",  "false",   "odd",      "even",        "callable",
-                                                    "upper",   "lower",     "divisibleby", "sameas", "filter", "test", "escaped", "safe"};
+constexpr std::array<std::string_view, 24> plain = {
+    "defined", "undefined", "none", "string",   "mapping", "iterable", "sequence",    "number", "integer", "float", "boolean", "true",
+    "false",   "odd",       "even", "callable", "upper",   "lower",    "divisibleby", "sameas", "filter",  "test",  "escaped", "safe"};
 
 bool in_case(std::string_view words, bool upper) noexcept {
   const bool wrong = std::ranges::any_of(words, [&](char c) { return upper ? (c >= 'a' && c <= 'z') : (c >= 'A' && c <= 'Z'); });
@@ -55,7 +56,8 @@ bool is_predicate(std::string_view name) noexcept { return find_comparison(name)
 bool apply_predicate(run& in, std::string_view name, const value& of, const arguments& given) {
   const std::string what = "the test \"" + std::string(name) + "\"";
   if (const comparing* found = find_comparison(name)) {
-    return given.fit(in, what, {"other"}, 1) && apply_comparison(in, found->symbol, of, given.positional.empty() ? *given.find(0, "other") : given.positional[0]);
+    return given.fit(in, what, {"other"}, 1) &&
+           apply_comparison(in, found->symbol, of, given.positional.empty() ? *given.find(0, "other") : given.positional[0]);
   }
   if (name == "divisibleby") {
     if (!given.fit(in, what, {"num"}, 1)) return false;

@@ -43,7 +43,8 @@ class run {
   // Before `count` bytes are looked at, or made and looked at.
   bool look(std::size_t count) { return step(1 + count / 64); }
   bool make(std::size_t count) {
-    if (count > bytes_) fail(errc::too_large, "makes more than " + std::to_string(limits::chat_bytes_made_max) + " bytes of text and values");
+    if (count > bytes_)
+      fail(errc::too_large, "makes more than " + std::to_string(limits::chat_bytes_made_max) + " bytes of text and values");
     bytes_ -= count > bytes_ ? bytes_ : count;
     return look(count);
   }

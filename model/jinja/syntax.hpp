@@ -33,7 +33,26 @@ using expression_ptr = std::unique_ptr<expression>;
 using block = std::vector<statement>;
 
 struct expression {
-  enum class kind : std::uint8_t { constant, name, list, tuple, dict, attribute, item, slice, call, filter, test, choice, both, either, negation, binary, joined, comparison };
+  enum class kind : std::uint8_t {
+    constant,
+    name,
+    list,
+    tuple,
+    dict,
+    attribute,
+    item,
+    slice,
+    call,
+    filter,
+    test,
+    choice,
+    both,
+    either,
+    negation,
+    binary,
+    joined,
+    comparison
+  };
   kind what;
   place at;
   std::string name;
@@ -46,19 +65,19 @@ struct expression {
 
 struct statement {
   enum class kind : std::uint8_t {
-    text,       // words
-    output,     // subject
-    choice,     // branches; the last may have no condition
-    loop,       // target in subject; `for target in source if condition`; body, otherwise
-    assign,     // target = source
-    capture,    // {% set target %} body {% endset %}, through `source` where that is a filter
-    macro,      // name, parameters, body
-    call_block, // {% call(parameters) source %} body
-    filtered,   // {% filter source %} body
-    with,       // targets and sources in assignments; body
-    scoped,     // {% generation %} body
-    leave,      // break
-    next,       // continue
+    text,        // words
+    output,      // subject
+    choice,      // branches; the last may have no condition
+    loop,        // target in subject; `for target in source if condition`; body, otherwise
+    assign,      // target = source
+    capture,     // {% set target %} body {% endset %}, through `source` where that is a filter
+    macro,       // name, parameters, body
+    call_block,  // {% call(parameters) source %} body
+    filtered,    // {% filter source %} body
+    with,        // targets and sources in assignments; body
+    scoped,      // {% generation %} body
+    leave,       // break
+    next,        // continue
   };
   kind what;
   place at;

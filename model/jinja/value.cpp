@@ -41,8 +41,8 @@ void append_escape(std::string& out, const char* form, unsigned number) {
 }
 
 bool prints_in_repr(char32_t c) noexcept {
-  return c >= 0xA1 && c != 0xAD && !(c >= 0x2000 && c <= 0x200F) && !(c >= 0x2028 && c <= 0x202F) && !(c >= 0x205F && c <= 0x206F) && c != 0x3000 &&
-         c != 0xFEFF && !(c >= 0xE000 && c <= 0xF8FF) && c != 0x1680;
+  return c >= 0xA1 && c != 0xAD && !(c >= 0x2000 && c <= 0x200F) && !(c >= 0x2028 && c <= 0x202F) && !(c >= 0x205F && c <= 0x206F) &&
+         c != 0x3000 && c != 0xFEFF && !(c >= 0xE000 && c <= 0xF8FF) && c != 0x1680;
 }
 
 std::string text_repr(std::string_view bytes) {
@@ -162,7 +162,8 @@ bool value::any_foreign() const noexcept {
 }
 
 std::string_view value::type_name() const noexcept {
-  static constexpr std::string_view names[] = {"Undefined", "NoneType", "bool", "int", "float", "str", "list", "dict", "Namespace", "LoopContext", "function"};
+  static constexpr std::string_view names[] = {"Undefined", "NoneType", "bool",      "int",         "float",   "str",
+                                               "list",      "dict",     "Namespace", "LoopContext", "function"};
   const sequence* items = as_sequence();
   return items && items->is_tuple ? "tuple" : names[held_.index()];
 }
@@ -170,11 +171,11 @@ std::string_view value::type_name() const noexcept {
 bool equal(const value& left, const value& right) noexcept {
   if (left.is_number() && right.is_number()) return same_numbers(left, right);
   if (left.is_undefined() || left.is_none()) return left.is_undefined() ? right.is_undefined() : right.is_none();
-  if (const text *a = left.as_text(), *b = right.as_text(); a && b) return a->bytes() == b->bytes();
-  if (const sequence *a = left.as_sequence(), *b = right.as_sequence(); a && b) return a == b || same_items(*a, *b);
-  if (const dictionary *a = left.as_dict(), *b = right.as_dict(); a && b) return a == b || same_entries(*a, *b);
-  if (const auto *a = left.get<name_space*>(), *b = right.get<name_space*>(); a && b) return *a == *b;
-  if (const callable *a = left.as_callable(), *b = right.as_callable(); a && b) return a == b;
+  if (const text* a = left.as_text(), *b = right.as_text(); a && b) return a->bytes() == b->bytes();
+  if (const sequence* a = left.as_sequence(), *b = right.as_sequence(); a && b) return a == b || same_items(*a, *b);
+  if (const dictionary* a = left.as_dict(), *b = right.as_dict(); a && b) return a == b || same_entries(*a, *b);
+  if (const auto* a = left.get<name_space*>(), *b = right.get<name_space*>(); a && b) return *a == *b;
+  if (const callable* a = left.as_callable(), *b = right.as_callable(); a && b) return a == b;
   return false;
 }
 

@@ -85,7 +85,7 @@ class value {
   // Of integers and bools; none else.
   const std::int64_t* as_index(std::int64_t& room) const noexcept;
 
-  std::size_t depth() const noexcept;  // 0 for what holds no values
+  std::size_t depth() const noexcept;       // 0 for what holds no values
   std::size_t size_bytes() const noexcept;  // of a text; of others, what looking at their first level costs
   bool truth() const noexcept;
   bool any_foreign() const noexcept;

@@ -14,6 +14,10 @@ text changed(run& in, const text& words, Change change) {
   return text::derived(std::move(bytes), words);
 }
 
+bool ends_line(char32_t c) noexcept {
+  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
+
 void lower_all(std::string& bytes) { std::ranges::transform(bytes, bytes.begin(), to_lower); }
 
 }  // namespace
@@ -49,6 +53,20 @@ text replaced(run& in, const text& words, const text& before, const text& after,
     from = before.empty() ? found + first_unit(words.view().substr(found)).size_bytes : done;
   }
   put(words.cut(done, words.size()));
+  return out;
+}
+
+std::vector<text> lines_of(run& in, const text& words, bool keep_ends) {
+  std::vector<text> out;
+  const std::string_view all = words.view();
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t size = count_leading(all.substr(at), [](char32_t c) { return !ends_line(c); });
+    std::size_t next = at + size;
+    if (next < all.size()) next += all.substr(next).starts_with("\r\n") ? 2 : first_unit(all.substr(next)).size_bytes;
+    if (!in.make(sizeof(text) + next - at)) break;
+    out.push_back(words.cut(at, keep_ends ? next - at : size));
+    at = next;
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "model/jinja/text.hpp"
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace ebb::model::jinja {
 
@@ -14,6 +15,9 @@ text stripped(run& in, const text& words, side where, const text* set);
 
 // Every `before`, at most `count` times if that is not negative, becomes `after`.
 text replaced(run& in, const text& words, const text& before, const text& after, std::int64_t count);
+
+// As the method splitlines() does: at every line end that Unicode knows; what ends a line stays with it if asked.
+std::vector<text> lines_of(run& in, const text& words, bool keep_ends);
 
 text in_upper(run& in, const text& words);
 text in_lower(run& in, const text& words);

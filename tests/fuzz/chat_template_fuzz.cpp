@@ -12,8 +12,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ebb::model;
   const auto chat = chat_template::parse(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!chat) return 0;
-  static const std::vector<chat_message> messages = {
-      {"system", "Be terse.", {}, ""}, {"user", " Grüße\n", {}, "Ann"}, {"assistant", "<think>\na\n</think>\n\nb", {}, ""}, {"user", "", {"one", "two"}, ""}};
+  static const std::vector<chat_message> messages = {{"system", "Be terse.", {}, ""},
+                                                     {"user", " Grüße\n", {}, "Ann"},
+                                                     {"assistant", "<think>\na\n</think>\n\nb", {}, ""},
+                                                     {"user", "", {"one", "two"}, ""}};
   chat_options options;
   options.bos_token = "<s>";
   options.eos_token = "</s>";

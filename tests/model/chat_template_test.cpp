@@ -27,7 +27,8 @@ chat_template parsed(std::string_view source) {
   return *std::move(out);
 }
 
-result<std::string> rendered(std::string_view source, const std::vector<chat_message>& messages = {{"user", "Hi", {}, ""}}, const chat_options& options = {}) {
+result<std::string> rendered(std::string_view source, const std::vector<chat_message>& messages = {{"user", "Hi", {}, ""}},
+                             const chat_options& options = {}) {
   auto made = chat_template::parse(source);
   if (!made) return fail(made.error());
   auto out = made->render(messages, options);
@@ -104,8 +105,11 @@ TEST_CASE("every text of a chat template is the reference's") {
 }
 
 TEST_CASE("a template that is not the language, or uses what is not supported, is refused with line and column") {
-  check_error(chat_template::parse("a\n {{ x | frobnicate }}"), errc::bad_value, {"line 2, column 9: the filter \"frobnicate\" is not supported"});
+  check_error(chat_template::parse("a\n {{ x | frobnicate }}"), errc::bad_value,
+              {"line 2, column 9: the filter \"frobnicate\" is not supported"});
   check_error(chat_template::parse("{% include 'x' %}"), errc::bad_value, {"line 1, column 4: the tag \"include\" is not supported"});
+  CHECK(text_of("{% if false %}{{ x | frobnicate }}{% endif %}").empty());  // never reached, as in Jinja
+  check_error(rendered("{% if true %}{{ x | frobnicate }}{% endif %}"), errc::bad_value, {"the filter \"frobnicate\" is not supported"});
   check_error(chat_template::parse("{{ x is odder }}"), errc::bad_value, {"the test \"odder\" is not supported"});
   check_error(chat_template::parse("{% if x %}"), errc::bad_value, {"expected {% endif %}"});
   check_error(chat_template::parse("{{ 'a }}"), errc::bad_value, {"a string has no end"});
@@ -123,14 +127,16 @@ TEST_CASE("what a template raises is the error, in its own words") {
 
 TEST_CASE("a template that would take time or memory without end is stopped") {
   check_error(rendered("{% for a in range(65000) %}{% for b in range(65000) %}{% endfor %}{% endfor %}"), errc::too_large, {"steps"});
-  check_error(rendered("{% set ns = namespace(x='xxxxxxxxxxxxxxxx') %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"), errc::too_large, {"makes more"});
+  check_error(rendered("{% set ns = namespace(x='xxxxxxxxxxxxxxxx') %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"),
+              errc::too_large, {"makes more"});
   check_error(rendered("{{ 'x' * 9223372036854775807 }}"), errc::too_large, {"repetition"});
   check_error(rendered("{% for a in range(100) %}{{ 'x' * 1000000 }}{% endfor %}"), errc::too_large, {"grows over"});
   check_error(rendered("{{ range(1000000000)|length }}"), errc::too_large, {"range"});
   check_error(rendered("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), errc::too_large, {"deeper"});
-  check_error(rendered("{% set ns = namespace(x=[]) %}{% for a in range(100) %}{% set ns.x = [ns.x] %}{% endfor %}"), errc::too_large, {"nested deeper"});
+  check_error(rendered("{% set ns = namespace(x=[]) %}{% for a in range(100) %}{% set ns.x = [ns.x] %}{% endfor %}"), errc::too_large,
+              {"nested deeper"});
   const std::string open(100'000, '('), minus(100'000, '-');
-  check_error(chat_template::parse("{{ " + open + "1 }}"), errc::too_large, {"nested deeper"});
+  check_error(chat_template::parse("{{ " + open + "1" + std::string(100'000, ')') + " }}"), errc::too_large, {"nested deeper"});
   check_error(chat_template::parse("{{ " + minus + "1 }}"), errc::too_large, {"nested deeper"});
   std::string sum = "1", blocks;
   for (int index = 0; index < 10'000; ++index) sum += "+1", blocks += "{% if x %}";
@@ -142,23 +148,28 @@ TEST_CASE("a template that would take time or memory without end is stopped") {
 TEST_CASE("the language's less usual parts mean what they mean in Jinja") {
   CHECK(text_of("{% for k, v in {'a': 1, 'b': 2}.items() if v > 1 %}{{ k ~ v }}{% else %}none{% endfor %}") == "b2");
   CHECK(text_of("{% for x in [1, 2] %}{% continue %}{% else %}else{% endfor %}") == "else");
-  CHECK(text_of("{% macro f(a, b='x') %}{{ a }}{{ b }}{{ caller() if caller }}{% endmacro %}{{ f(1) }}{% call f(2, b=3) %}body{% endcall %}") == "1x23body");
+  CHECK(text_of(
+            "{% macro f(a, b='x') %}{{ a }}{{ b }}{{ caller() if caller }}{% endmacro %}{{ f(1) }}{% call f(2, b=3) %}body{% endcall %}") ==
+        "1x23body");
   CHECK(text_of("{% set x %}a{% set y = 1 %}{% endset %}{{ x }}{{ y is defined }}") == "aFalse");
   CHECK(text_of("{{ 'abc'[::-1] ~ [1, 2, 3][-2:] ~ 'äöü'[1] }}") == "cba[2, 3]ö");
   CHECK(text_of("{{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 3 }} {{ 1e16 }} {{ 1 < 2 < 2 }}") == "-4 2 3.5 8 1e+16 False");
   CHECK(text_of("{{ {'b': [1, none], 'a': 'é<'}|tojson(indent=1) }}") == "{\n \"b\": [\n  1,\n  null\n ],\n \"a\": \"é<\"\n}");
   CHECK(text_of("{% raw %}{{ x }}{% endraw %}{# gone #}{{ 'a' 'b' }}{{ \"\\u00e9\\x41\\101\" }}") == "{{ x }}abéAA");
+  CHECK(text_of("{{ '{}-{1}{x}{{}}'.format(1, 'b', x='c') }}{{ none | selectattr('a') | list }}") == "1-bc{}[]");
   CHECK(text_of("a\n  {% if true %}\nb\n  {%+ if true %} c{% endif +%}\n{% endif %}\n") == "a\nb\n   c\n");
 }
 
 TEST_CASE("a content of several texts stays a list for a template that reads lists, and is one text for any other") {
   const std::vector<chat_message> messages = {{"user", "", {"one", "two"}, ""}};
-  CHECK(rendered("{% for part in messages[0].content %}{% if part.type == 'text' %}[{{ part.text }}]{% endif %}{% endfor %}", messages) == "[one][two]");
+  CHECK(rendered("{% for part in messages[0].content %}{% if part.type == 'text' %}[{{ part.text }}]{% endif %}{% endfor %}", messages) ==
+        "[one][two]");
   CHECK(rendered("{{ messages[0].content }}", messages) == "one\ntwo");
 }
 
 TEST_CASE("bytes that came from a message are known, however a template moves them") {
-  const auto out = parsed("<{{ messages[0].content.strip() ~ '|' ~ (messages[0].content | upper) }}>").render(std::vector<chat_message>{{"user", " ab ", {}, ""}}, {});
+  const auto out = parsed("<{{ messages[0].content.strip() ~ '|' ~ (messages[0].content | upper) }}>")
+                       .render(std::vector<chat_message>{{"user", " ab ", {}, ""}}, {});
   REQUIRE(out);
   CHECK(out->text == "<ab| AB >");
   REQUIRE(out->foreign.size() == 2);
@@ -191,7 +202,8 @@ TEST_CASE("text without control tokens in it is encoded across the template's bo
   const auto vocabulary = tokenizer::make(test::tiny_spec());
   REQUIRE(vocabulary);
   for (const std::string content : {"llo", "lo w", "<think>", "<end", "begin>", "", " w"}) {
-    const auto out = parsed("<begin>he{{ messages[0].content }} w<end><turn>").render(std::vector<chat_message>{{"user", content, {}, ""}}, {});
+    const auto out =
+        parsed("<begin>he{{ messages[0].content }} w<end><turn>").render(std::vector<chat_message>{{"user", content, {}, ""}}, {});
     REQUIRE(out);
     CHECK(vocabulary->encode_prompt(out->text, out->foreign) == vocabulary->encode_prompt(out->text));
   }
