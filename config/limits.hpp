@@ -43,6 +43,18 @@ inline constexpr std::size_t message_values_max = std::size_t{1} << 21;  // of a
 inline constexpr std::size_t message_depth_max = 4;                      // the deepest message is map > array > map
 inline constexpr std::size_t quoted_bytes_max = 80;          // of outside text in an error: published names are below 64
 
+// --- a chat template, which comes from a stranger's file. Rendering takes some 50 ns a step: at worst a fifth of a second.
+inline constexpr std::size_t chat_template_bytes_max = 1u << 20;  // published ones stay below 32 KiB
+inline constexpr std::size_t chat_syntax_depth_max = 200;         // of brackets, operators and blocks; bounds the stack of what walks the tree
+inline constexpr std::size_t chat_depth_max = 400;                // of expressions under evaluation, through macros
+inline constexpr std::size_t chat_calls_max = 32;                 // of macros in one another; published ones recurse through a JSON schema
+inline constexpr std::size_t chat_value_depth_max = 64;           // of lists and mappings in one another
+inline constexpr std::size_t chat_steps_max = 4u << 20;           // 40 000 messages of a hundred steps each
+inline constexpr std::size_t chat_output_bytes_max = 2 * message_bytes_max;  // the largest message and what a template adds to it
+inline constexpr std::size_t chat_bytes_made_max = 256u << 20;    // all texts and lists on the way: a template copies a message a few times
+inline constexpr std::size_t chat_range_max = 1u << 16;           // of a range; as many as Jinja's sandbox allows, with room
+inline constexpr std::size_t chat_width_max = 256;                // of an indent
+
 // --- leases
 inline constexpr std::uint32_t leases_max = 256;                  // in all; a sidecar holds one a job
 inline constexpr std::uint32_t lease_owner_bytes_max = 128;       // for people, in lists and logs

@@ -1,5 +1,6 @@
 #include "model/inspection.hpp"
 #include "model/architecture.hpp"
+#include "model/chat_template.hpp"
 #include "model/checkpoint.hpp"
 #include "model/vocabulary.hpp"
 #include <algorithm>
@@ -87,6 +88,7 @@ result<inspection> inspect(const std::filesystem::path& path) {
   out.n_experts = number_of(*file, out.architecture + ".expert_count");
   out.top_k = number_of(*file, out.architecture + ".expert_used_count");
   measure_experts(*file, out);
+  out.chat_obstacle = read_chat_template(*file).obstacle;
   out.obstacle = find_obstacle(*std::move(file));
   return out;
 }

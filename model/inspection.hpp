@@ -43,7 +43,8 @@ struct inspection {
   std::uint64_t experts_bytes = 0;  // of all experts
   std::uint64_t dense_bytes = 0;    // of all other tensors
 
-  std::optional<error> obstacle;  // why the model cannot be run
+  std::optional<error> obstacle;       // why the model cannot be run
+  std::optional<error> chat_obstacle;  // why conversations take the plain form, not that of the model's own template
 
   // How many experts fit into `mib` MiB of slots, each as large as the largest expert.
   std::uint64_t experts_in(std::uint64_t mib) const noexcept;

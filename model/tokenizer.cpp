@@ -119,17 +119,44 @@ result<void> tokenizer::index_merges(const std::vector<std::string>& merges) {
   return {};
 }
 
-std::vector<token_id> tokenizer::encode(std::string_view text, bool parse_special) const {
-  const token_trie& matched_whole = parse_special ? special_ : user_defined_;
+template <class Next>
+std::vector<token_id> tokenizer::encode_by(std::string_view text, Next next) const {
   byte_pair_encoder encoder(token_of_byte_, merges_);
   std::vector<token_id> ids;
   for (std::size_t begin = 0; begin < text.size();) {
-    const token_trie::match match = matched_whole.find(text, begin);
+    const token_trie::match match = next(begin);
     encode_plain(text.substr(begin, match.begin - begin), encoder, ids);
     if (match.size_bytes > 0) ids.push_back(match.token);
     begin = match.begin + match.size_bytes;
   }
   return ids;
+}
+
+std::vector<token_id> tokenizer::encode(std::string_view text, bool parse_special) const {
+  const token_trie& matched_whole = parse_special ? special_ : user_defined_;
+  return encode_by(text, [&](std::size_t begin) { return matched_whole.find(text, begin); });
+}
+
+// The next token matched as a whole that is user-defined or that `foreign` has no part in.
+token_trie::match tokenizer::find_outside(std::string_view text, std::size_t begin, std::span<const byte_range> foreign) const {
+  for (std::size_t from = begin;;) {
+    const token_trie::match longest = special_.find(text, from);
+    const std::size_t end = longest.begin + longest.size_bytes;
+    const auto range = std::ranges::upper_bound(foreign, longest.begin, {}, &byte_range::end);
+    const bool apart = range == foreign.end() || range->begin >= end;
+    if (longest.size_bytes == 0 || apart || types_[longest.token] == token_type::user_defined) return longest;
+
+    // A shorter one may begin there: a control token before the range, or a user-defined one.
+    token_trie::match best{longest.begin, 0, longest.token};
+    const auto consider = [&](const token_trie& among, std::size_t before) {
+      const token_trie::match found = among.find(text.substr(0, before), longest.begin);
+      if (found.begin == longest.begin && found.size_bytes > best.size_bytes) best = found;
+    };
+    consider(user_defined_, end);
+    if (range->begin > longest.begin) consider(special_, range->begin);
+    if (best.size_bytes > 0) return best;
+    from = longest.begin + 1;
+  }
 }
 
 void tokenizer::encode_plain(std::string_view text, byte_pair_encoder& encoder, std::vector<token_id>& ids) const {
@@ -143,11 +170,16 @@ void tokenizer::encode_plain(std::string_view text, byte_pair_encoder& encoder, 
   }
 }
 
-std::vector<token_id> tokenizer::encode_prompt(std::string_view text, bool parse_special) const {
-  std::vector<token_id> ids = encode(text, parse_special);
+std::vector<token_id> tokenizer::with_bos(std::vector<token_id> ids) const {
   const bool begins_with_bos = !ids.empty() && ids.front() == bos_;
   if (adds_bos_ && !begins_with_bos) ids.insert(ids.begin(), *bos_);
   return ids;
+}
+
+std::vector<token_id> tokenizer::encode_prompt(std::string_view text, bool parse_special) const { return with_bos(encode(text, parse_special)); }
+
+std::vector<token_id> tokenizer::encode_prompt(std::string_view text, std::span<const byte_range> foreign) const {
+  return with_bos(encode_by(text, [&](std::size_t begin) { return find_outside(text, begin, foreign); }));
 }
 
 std::string_view tokenizer::bytes_of(token_id id, bool special_as_text) const noexcept {

@@ -9,6 +9,7 @@
 #include "model/pre_tokenizer.hpp"
 #include "model/token_trie.hpp"
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -34,6 +35,12 @@ struct tokenizer_spec {
   std::optional<bool> add_bos;             // none: as the family does
 };
 
+// Bytes of a text, from `begin` to before `end`.
+struct byte_range {
+  std::size_t begin;
+  std::size_t end;
+};
+
 // Immutable after make(), so any thread may use it.
 class tokenizer {
  public:
@@ -52,6 +59,10 @@ class tokenizer {
   // The same with BOS in front, where the vocabulary asks for one and the text does not begin with it already (chat templates
   // that write it out are common).
   std::vector<token_id> encode_prompt(std::string_view text, bool parse_special = true) const;
+
+  // The same for a text whose `foreign` ranges (in order and apart) may not name a control token, not even with a part of it: there its
+  // letters are plain text. Where no such letters stand, the tokens are those of encode_prompt(text), across borders too.
+  std::vector<token_id> encode_prompt(std::string_view text, std::span<const byte_range> foreign) const;
 
   // What a token adds to an answer; valid as long as this object. Nothing for a control token unless `special_as_text`, and
   // nothing for an id outside the vocabulary (a model may have more logits than its vocabulary has tokens).
@@ -81,6 +92,10 @@ class tokenizer {
   void index_texts();
   result<void> index_bytes();
   result<void> index_merges(const std::vector<std::string>& merges);
+  template <class Next>
+  std::vector<token_id> encode_by(std::string_view text, Next next) const;
+  token_trie::match find_outside(std::string_view text, std::size_t begin, std::span<const byte_range> foreign) const;
+  std::vector<token_id> with_bos(std::vector<token_id> ids) const;
   void encode_plain(std::string_view text, byte_pair_encoder& encoder, std::vector<token_id>& ids) const;
 
   pre_tokenizer pre_;

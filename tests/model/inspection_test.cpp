@@ -109,6 +109,17 @@ TEST_CASE("a model whose tokenizer is not known is inspected, and says why it ca
   CHECK(seen.obstacle->code == errc::unsupported_tokenizer);
 }
 
+TEST_CASE("an inspection says whether the chat template is understood, and if not, why") {
+  gguf_writer writer = test::small_model();
+  REQUIRE(inspected(writer).chat_obstacle.has_value());
+  CHECK(inspected(writer).chat_obstacle->code == errc::missing_key);
+  writer.set("tokenizer.chat_template", std::string("{{ messages[0].content }}"));
+  CHECK_FALSE(inspected(writer).chat_obstacle.has_value());
+  writer.set("tokenizer.chat_template", std::string("{% include 'x' %}"));
+  REQUIRE(inspected(writer).chat_obstacle.has_value());
+  CHECK_THAT(inspected(writer).chat_obstacle->text, Catch::Contains("include"));
+}
+
 TEST_CASE("a file of no experts and no keys is inspected") {
   gguf_writer writer;
   writer.add_tensor("weights", {32}, format::f32);

@@ -28,6 +28,7 @@ json to_json(const model::inspection& seen, const inspect_options& options) {
               {"expert_bytes_max", seen.expert_bytes_max},
               {"experts_bytes", seen.experts_bytes},
               {"dense_bytes", seen.dense_bytes},
+              {"chat_template", !seen.chat_obstacle.has_value()},
               {"runs", !seen.obstacle.has_value()}});
   if (seen.obstacle) out["obstacle"] = {{"code", ebb::to_string(seen.obstacle->code)}, {"text", seen.obstacle->text}};
   for (const std::uint64_t mib : options.mib) out["fits"].push_back({{"mib", mib}, {"experts", seen.experts_in(mib)}});
@@ -49,6 +50,7 @@ void print(const model::inspection& seen, const inspect_options& options) {
   std::printf("experts  %u layers of %u, %u used a token; %.3f to %.3f MiB each, %.1f MiB together; everything else %.1f MiB\n",
               seen.n_expert_layers, seen.n_experts, seen.top_k, to_mib(seen.expert_bytes_min), to_mib(seen.expert_bytes_max),
               to_mib(seen.experts_bytes), to_mib(seen.dense_bytes));
+  std::printf("chats    %s\n", seen.chat_obstacle ? ("in the plain form: " + on_one_line(seen.chat_obstacle->text)).c_str() : "in the form of its own template");
   for (const std::uint64_t mib : options.mib) {
     const auto fits = std::min(total, seen.experts_in(mib));
     std::printf("in %llu MiB fit %llu of %llu experts (%.1f %%)\n", static_cast<unsigned long long>(mib), static_cast<unsigned long long>(fits),
