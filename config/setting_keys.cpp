@@ -45,7 +45,7 @@ std::vector<setting_key> make_keys() {
       key("cards",
           "The devices that keep experts: a GPU, or RAM on a machine without one. \"auto\" takes every GPU, or else one host card; cards that name the same GPU share it.",
           EBB_FIELD(cards), forms::cards{}),
-      key("layers", "Where the model is cut into stages, one a card. \"auto\" cuts by what is free on each GPU, and evenly where a host card is among the cards.", EBB_FIELD(layers),
+      key("layers", "Where the model is cut into stages, one a card. \"auto\" cuts by what is free on each GPU, and by which experts were hot in earlier runs; evenly where a host card is among the cards.", EBB_FIELD(layers),
           forms::first_layers{}),
       key("parallel", "Sessions that are answered at the same time; the others wait.", EBB_FIELD(parallel),
           whole32{1, limits::sessions_max}),

@@ -9,6 +9,7 @@
 #include "kernels/memory/system_memory.hpp"
 #include "model/expert_store.hpp"
 #include "model/vocabulary.hpp"
+#include "tools/heat_split.hpp"
 #include "tools/layer_split.hpp"
 #include "tools/open_gpus.hpp"
 #include "tools/process_memory.hpp"
@@ -297,10 +298,10 @@ result<std::unique_ptr<engine>> engine::start(const engine_options& options, rep
   if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto chosen = started->choose_devices(options); !chosen) return fail(chosen.error());
+  started->restore_profile(options);
   if (auto planned = started->plan_cards(options); !planned) return fail(planned.error());
   if (auto read = started->read_weights(options); !read) return fail(read.error());
   if (auto restored = started->restore_ledger(options); !restored) return fail(restored.error());
-  started->restore_profile(options);
   started->cast_ = std::make_unique<cast>(*started, options, std::move(sink));
   if (auto loaded = started->cast_->load_cards(options.stop); !loaded) return fail(loaded.error());
   options.tell(bus::model_loaded{options.from.model, static_cast<std::uint32_t>(started->card_options_.size())});
@@ -420,7 +421,7 @@ result<void> engine::restore_ledger(const engine_options& options) {
   return {};
 }
 
-// The cards are filled with what was hot in earlier runs.
+// Layers are shared out by what was hot in earlier runs, and the cards filled with it.
 void engine::restore_profile(const engine_options& options) {
   profile_ = profile_file::of(options.from.model, weights_->dims(), options.from.profile, options.profile_folder);
   if (!profile_) return;
@@ -431,8 +432,32 @@ void engine::restore_profile(const engine_options& options) {
     return;
   }
   if (!*before) return;
-  const auto heat = std::make_shared<const std::vector<float>>(std::move(**before));
-  for (actors::card_options& card : card_options_) card.heat_before = heat;
+  heat_before_ = std::make_shared<const std::vector<float>>(std::move(**before));
+}
+
+// In proportion to what is free, or, once it is known which experts are hot, so that most of the heat fits.
+result<std::vector<layer_range>> engine::share_out_layers(const settings& from) const {
+  const std::vector<card_choice>& cards = chosen_.cards;
+  const std::vector<double> shares = shares_of(cards, gpus_);
+  const model::shape& dims = weights_->dims();
+  auto ranges = split_layers(dims.n_layers, cards.size(), from.layers, shares);
+  if (!ranges || !from.layers.empty() || shares.empty() || !heat_before_) return ranges;
+  const auto bytes_of = [](const kernels::weights& matrix) { return matrix.n_rows * matrix.row_bytes(); };
+  layer_costs costs{.dense_bytes = 0, .slot_bytes = weights_->experts().expert_bytes_max(0, dims.n_layers)};
+  for (std::uint32_t number = 0; number < dims.n_layers; ++number) {
+    const model::layer_weights& layer = weights_->layer(number);
+    const std::uint64_t bytes = bytes_of(layer.attn_q) + bytes_of(layer.attn_k) + bytes_of(layer.attn_v) + bytes_of(layer.attn_output) + bytes_of(layer.router);
+    costs.dense_bytes = std::max(costs.dense_bytes, bytes);
+  }
+  constexpr std::uint64_t keys_and_values = 2 * sizeof(std::uint16_t);
+  costs.dense_bytes += keys_and_values * from.parallel * context_ * dims.n_kv_heads * dims.head_dim;
+  std::vector<card_room> rooms;
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    const bool last = i + 1 == cards.size();
+    rooms.push_back({.free_bytes = static_cast<std::uint64_t>(shares[i]),
+                     .fixed_bytes = reserve_mib(from, cards[i].kind, i) * mib + (last ? bytes_of(weights_->output()) : 0)});
+  }
+  return split_layers(dims.n_layers, cards.size(), first_layers_by_heat(*heat_before_, dims.n_experts, rooms, costs, *ranges));
 }
 
 result<void> engine::plan_cards(const engine_options& options) {
@@ -450,7 +475,7 @@ result<void> engine::plan_cards(const engine_options& options) {
   }
   const auto gpus = take_gpus(options);
   if (!gpus) return fail(gpus.error());
-  const auto ranges = split_layers(weights_->dims().n_layers, chosen.size(), from.layers, shares_of(chosen, gpus_));
+  const auto ranges = share_out_layers(from);
   if (!ranges) return fail(ranges.error());
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     card_options_.push_back({.card = {static_cast<std::uint32_t>(i)},
@@ -463,6 +488,7 @@ result<void> engine::plan_cards(const engine_options& options) {
                              .reserve_mib = reserve_mib(from, chosen[i].kind, i),
                              .min_free_mib = from.min_free_vram_mib,
                              .elastic = from.vram_elastic,
+                             .heat_before = heat_before_,
                              .gpu = (*gpus)[i],
                              .prompt_chunk_rows = prompt_chunk_of(chosen).alone});
   }

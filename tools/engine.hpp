@@ -17,6 +17,7 @@
 #include "model/checkpoint.hpp"
 #include "model/tokenizer.hpp"
 #include "tools/gpu_choice.hpp"
+#include "tools/layer_split.hpp"
 #include "tools/profile_file.hpp"
 #include "tools/wall_clock.hpp"
 #include <functional>
@@ -108,6 +109,7 @@ class engine {
   result<void> restore_ledger(const engine_options& options);
   result<void> read_weights(const engine_options& options);
   void restore_profile(const engine_options& options);
+  result<std::vector<layer_range>> share_out_layers(const settings& from) const;
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
@@ -119,6 +121,7 @@ class engine {
   std::optional<actors::ledger> ledger_;  // until the actor takes it over
   std::optional<error> state_refused_;
   std::optional<profile_file> profile_;   // none: none is kept
+  std::shared_ptr<const std::vector<float>> heat_before_;  // [layers, experts], of it; null: nothing is known
   std::unique_ptr<kernels::cpu::worker_pool> pool_;  // outlives the cards
 
   std::unique_ptr<cast> cast_;
