@@ -4,8 +4,10 @@
 
 namespace ebb::actors {
 
-batcher::batcher(std::uint32_t places, prompt_chunk chunk) : chunk_(chunk), of_place_(places) {
+batcher::batcher(std::uint32_t places, prompt_chunk chunk, std::uint32_t windows_max)
+    : chunk_(chunk), windows_max_(windows_max), of_place_(places) {
   EBB_ASSERT(places > 0);
+  EBB_ASSERT(windows_max > 0);
   EBB_ASSERT(chunk.shared > 0);
   EBB_ASSERT(chunk.alone >= chunk.shared);
   EBB_ASSERT(chunk.alone <= limits::window_rows_max);
@@ -37,6 +39,7 @@ void batcher::hold(session_id id) { running_.at(id).held = true; }
 
 batcher::removed batcher::remove(session_id id) {
   if (const auto found = running_.find(id); found != running_.end()) {
+    EBB_ASSERT(found->second.windows == 0);
     const std::uint32_t place = found->second.place;
     of_place_[place].reset();
     running_.erase(found);
@@ -64,50 +67,108 @@ bus::done batcher::summary(session_id id, model::finish reason, std::string logi
   return said;
 }
 
+bool batcher::under_way(session_id session) const {
+  const auto found = running_.find(session);
+  return found != running_.end() && found->second.windows > 0;
+}
+
+void batcher::give_up_windows() noexcept {
+  for (auto& [id, each] : running_) each.windows = 0;
+}
+
 window batcher::next_window(std::uint32_t repeat_max) {
   window next;
-  add_decode_rows(next);
+  const std::size_t share = sessions_a_window();
+  add_decode_rows(next, share);
   const std::size_t decoding = next.rows.size();
-  add_prompt_rows(next);
+  add_prompt_rows(next, share - decoding);
   const bool nobody_can_join = waiting_.empty() || !has_room();
   if (next.rows.size() == decoding && nobody_can_join) next.repeat = repeat_max;
   if (!next.rows.empty()) next.number = ++numbers_;
   return next;
 }
 
-void batcher::add_decode_rows(window& next) const {
-  for (const auto& owner : of_place_) {
-    if (!owner) continue;
-    const session_entry& of = running_.at(*owner);
-    if (!of.decodes()) continue;
-    next.sampled.push_back({static_cast<std::uint32_t>(next.rows.size()), *owner});
-    next.rows.push_back({of.place, of.position});
-    next.tokens.push_back(*of.last);
+// visit(session, its rows), of the sessions that still run. Rows of one session lie together.
+template <class Visit>
+void batcher::each_session_of(const window& of, Visit visit) {
+  for (std::size_t first = 0, end; first < of.rows.size(); first = end) {
+    const std::uint32_t place = of.rows[first].session;
+    for (end = first + 1; end < of.rows.size() && of.rows[end].session == place;) ++end;
+    if (of_place_[place]) visit(running_.at(*of_place_[place]), static_cast<std::uint32_t>(end - first));
   }
 }
 
-std::size_t batcher::chunk_rows(bool any_decodes) const {
-  if (any_decodes) return chunk_.shared;
+void batcher::goes_on(const window& following) {
+  each_session_of(following, [](session_entry& of, std::uint32_t n_rows) {
+    of.position += n_rows;
+    ++of.windows;
+  });
+}
+
+void batcher::not_run(const window& begun) {
+  each_session_of(begun, [](session_entry& of, std::uint32_t n_rows) {
+    of.position -= n_rows;
+    --of.windows;
+  });
+}
+
+// As even as can be, so that every device has as much to do. Those that were left over find room in the window that comes next, since all
+// windows together have room for all sessions.
+std::size_t batcher::sessions_a_window() const noexcept { return (running_.size() + windows_max_ - 1) / windows_max_; }
+
+void batcher::add_decode_rows(window& next, std::size_t sessions_max) {
+  for (const auto& owner : of_place_) {
+    if (next.rows.size() == sessions_max) return;
+    if (!owner) continue;
+    session_entry& of = running_.at(*owner);
+    if (!of.decodes() || of.windows > 0) continue;
+    next.sampled.push_back({static_cast<std::uint32_t>(next.rows.size()), *owner});
+    next.rows.push_back({of.place, of.position++});
+    next.tokens.push_back(*of.last);
+    ++of.windows;
+  }
+}
+
+// A row in a prompt's window delays every session that decodes, whichever window that is in.
+std::size_t batcher::chunk_rows() const {
+  const auto decodes = [](const auto& each) { return each.second.decodes(); };
+  if (std::any_of(running_.begin(), running_.end(), decodes)) return chunk_.shared;
   const auto n_prompts = std::count_if(running_.begin(), running_.end(), [](const auto& each) { return each.second.reads_prompt(); });
   return std::max<std::size_t>(chunk_.shared, chunk_.alone / std::max<std::size_t>(1, static_cast<std::size_t>(n_prompts)));
 }
 
-void batcher::add_prompt_rows(window& next) const {
-  const std::size_t chunk = chunk_rows(!next.rows.empty());
-  for (const auto& owner : of_place_) {
-    if (!owner) continue;
-    const session_entry& of = running_.at(*owner);
-    if (!of.reads_prompt()) continue;
-    const std::vector<token_id>& prompt = of.order->prompt;
-    const std::size_t left = prompt.size() - of.position;
-    const std::size_t room = limits::window_rows_max - next.rows.size();
-    const auto n_rows = static_cast<std::uint32_t>(std::min({left, room, chunk}));
-    for (std::uint32_t i = 0; i < n_rows; ++i) {
-      next.rows.push_back({of.place, of.position + i});
-      next.tokens.push_back(prompt[of.position + i]);
-    }
-    if (n_rows == left) next.sampled.push_back({static_cast<std::uint32_t>(next.rows.size() - 1), *owner});
+void batcher::add_prompt_rows(window& next, std::size_t sessions_max) {
+  const std::size_t chunk = chunk_rows();
+  std::vector<session_id> prompts = prompts_to_read();
+  prompts.resize(std::min(prompts.size(), sessions_max));
+  for (const session_id session : prompts) {
+    if (next.rows.size() < limits::window_rows_max) add_chunk(next, session, chunk);
   }
+}
+
+// Those that no window under way reads come first, so that none of them waits for the end of another.
+std::vector<session_id> batcher::prompts_to_read() const {
+  std::vector<session_id> found;
+  for (const auto& owner : of_place_) {
+    if (owner && running_.at(*owner).reads_prompt()) found.push_back(*owner);
+  }
+  std::stable_partition(found.begin(), found.end(), [this](session_id each) { return running_.at(each).windows == 0; });
+  return found;
+}
+
+void batcher::add_chunk(window& next, session_id session, std::size_t chunk) {
+  session_entry& of = running_.at(session);
+  const std::vector<token_id>& prompt = of.order->prompt;
+  const std::size_t left = prompt.size() - of.position;
+  const std::size_t room = limits::window_rows_max - next.rows.size();
+  const auto n_rows = static_cast<std::uint32_t>(std::min({left, room, chunk}));
+  for (std::uint32_t i = 0; i < n_rows; ++i) {
+    next.rows.push_back({of.place, of.position + i});
+    next.tokens.push_back(prompt[of.position + i]);
+  }
+  if (n_rows == left) next.sampled.push_back({static_cast<std::uint32_t>(next.rows.size() - 1), session});
+  of.position += n_rows;
+  ++of.windows;
 }
 
 void batcher::count_hits(const window& done, const window_result& answer) {
@@ -123,10 +184,7 @@ void batcher::count_hits(const window& done, const window_result& answer) {
 
 std::vector<session_token> batcher::complete(const window& done, const window_result& answer, time_point now) {
   EBB_ASSERT(done.sampled.size() == answer.picked.size());
-  for (const auto& [place, position] : done.rows) {
-    const auto& owner = of_place_[place];
-    if (owner) running_.at(*owner).position = position + 1;
-  }
+  each_session_of(done, [](session_entry& of, std::uint32_t) { --of.windows; });
   std::vector<session_token> tokens;
   tokens.reserve(answer.picked.size());
   for (const picked_token& picked : answer.picked) {

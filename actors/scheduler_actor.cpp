@@ -83,22 +83,25 @@ void cancel_now(scheduler_pointer self, session_id session) {
 void open_session(scheduler_pointer self, const session_opening& opening) {
   for (const card_actor& card : self->state.cards) {
     self->request(card, limits::window_timeout, open_atom::value, opening)
-        .then([] {}, [self, session = opening.session](caf::error& why) { fail_session(self, session, from_caf(why)); });
+        .then([] {}, [self, session = opening.session](caf::error& why) {
+          self->state.departures.push_back({session, from_caf(why)});
+          batch_changes(self);
+        });
   }
 }
 
 // A plan speaks of a session that decodes alone, so windows of one row are what is learnt from.
-void learn_handover(scheduler_state_data& state, const window& done, time_point now) {
-  const double stages_ms = std::exchange(state.stages_ms, 0);
-  const auto before = std::exchange(state.decoded_at, done.rows.size() == 1 ? std::optional(now) : std::nullopt);
-  if (before && state.decoded_at) state.handover.note(0, std::max(0.0, milliseconds_between(*before, now) - stages_ms));
+void learn_handover(scheduler_state_data& state, const scheduler_state_data::pass& done, bool alone, time_point now) {
+  const auto before = std::exchange(state.decoded_at, alone && done.what.rows.size() == 1 ? std::optional(now) : std::nullopt);
+  if (before && state.decoded_at) state.handover.note(0, std::max(0.0, milliseconds_between(*before, now) - done.stages_ms));
 }
 
-void send_tokens(scheduler_pointer self, const window& done, const window_result& answer) {
+// `alone`: no other window is under way.
+void send_tokens(scheduler_pointer self, const scheduler_state_data::pass& done, bool alone, const window_result& answer) {
   auto& state = self->state;
   const time_point now = state.options.now();
-  learn_handover(state, done, now);
-  for (session_token& token : state.sessions->complete(done, answer, now)) {
+  learn_handover(state, done, alone, now);
+  for (session_token& token : state.sessions->complete(done.what, answer, now)) {
     const auto listener = state.listeners.find(token.session);
     if (listener != state.listeners.end()) self->send(listener->second, token_atom::value, std::move(token));
   }
@@ -107,12 +110,13 @@ void send_tokens(scheduler_pointer self, const window& done, const window_result
   }
 }
 
-void window_failed(scheduler_pointer self, const caf::error& why) {
-  if (!std::exchange(self->state.under_way, std::nullopt)) return;  // a card has ended meanwhile, and everybody was told
+void window_failed(scheduler_pointer self, std::uint64_t number, const caf::error& why) {
+  auto& state = self->state;
+  if (state.under_way.erase(number) == 0) return;  // a card has ended meanwhile, and everybody was told
   const error what = from_caf(why);
   const bool card_lives = what.code == errc::unknown_session || what.code == errc::out_of_memory;
-  if (!card_lives) self->state.lost = what;
-  fail_all(self, what);
+  if (!card_lives) state.lost = what;
+  state.failed = what;
   look_for_work(self);
 }
 
@@ -120,65 +124,91 @@ void window_failed(scheduler_pointer self, const caf::error& why) {
 void card_ended(scheduler_pointer self) {
   auto& state = self->state;
   if (!state.lost) state.lost = error{errc::card_lost, "a card has ended, and with it its layers; restart the daemon"};
-  state.under_way.reset();
+  state.under_way.clear();
+  state.sessions->give_up_windows();
   look_for_work(self);
 }
 
-void run_stage(scheduler_pointer self, std::size_t stage, std::shared_ptr<const std::vector<float>> x);
+void run_stage(scheduler_pointer self, const window& what, std::size_t stage, std::shared_ptr<const std::vector<float>> x);
 
-void stage_done(scheduler_pointer self, std::size_t stage, window_result& answer) {
+void stage_done(scheduler_pointer self, std::uint64_t number, std::size_t stage, window_result& answer) {
   auto& state = self->state;
-  if (!state.under_way) return;  // a card has ended meanwhile
-  state.stages_ms += answer.took_ms;
-  if (!answer.hits.empty()) state.sessions->count_hits(*state.under_way, answer);
-  if (stage + 1 < state.cards.size()) return run_stage(self, stage + 1, std::move(answer.x));
-  const window done = *std::exchange(state.under_way, std::nullopt);
-  if (!answer.hits.empty()) send_tokens(self, done, answer);  // without hits: a halt came before the window began
+  const auto found = state.under_way.find(number);
+  if (found == state.under_way.end()) return;  // a card has ended meanwhile
+  found->second.stages_ms += answer.took_ms;
+  if (!answer.hits.empty()) state.sessions->count_hits(found->second.what, answer);
+  if (stage + 1 < state.cards.size()) return run_stage(self, found->second.what, stage + 1, std::move(answer.x));
+  const scheduler_state_data::pass done = std::move(found->second);
+  state.under_way.erase(found);
+  if (answer.hits.empty()) state.sessions->not_run(done.what);  // a halt came before the window began
+  else send_tokens(self, done, state.under_way.empty(), answer);
   look_for_work(self);
 }
 
-void run_stage(scheduler_pointer self, std::size_t stage, std::shared_ptr<const std::vector<float>> x) {
+void run_stage(scheduler_pointer self, const window& what, std::size_t stage, std::shared_ptr<const std::vector<float>> x) {
   auto& state = self->state;
-  window part = *state.under_way;
+  window part = what;
   part.x = std::move(x);
-  const auto timeout = limits::window_timeout * (part.repeat + 1);
+  const auto timeout = limits::window_timeout * (part.repeat + state.options.windows_max);  // it may have to wait for those before it
   self->request(state.cards[stage], timeout, run_atom::value, std::move(part))
-      .then([self, stage](window_result& answer) { stage_done(self, stage, answer); },
-            [self](caf::error& why) { window_failed(self, why); });
+      .then([self, number = what.number, stage](window_result& answer) { stage_done(self, number, stage, answer); },
+            [self, number = what.number](caf::error& why) { window_failed(self, number, why); });
 }
 
-void begin_window(scheduler_pointer self) {
+bool begin_window(scheduler_pointer self) {
   auto& state = self->state;
   window next = state.sessions->next_window(state.cards.size() == 1 ? state.options.repeat_max : 0);
-  if (next.rows.empty()) {
-    state.decoded_at.reset();
-    return;
-  }
-  state.stages_ms = 0;
-  state.under_way = std::move(next);
+  const bool alone = state.under_way.empty();
+  if (alone == next.rows.empty()) state.decoded_at.reset();  // a pause, or another session
+  if (next.rows.empty()) return false;
+  const std::uint64_t number = next.number;
+  const auto begun = state.under_way.emplace(number, scheduler_state_data::pass{std::move(next)});
+  EBB_ASSERT(begun.second);
   state.halt_sent = false;
-  run_stage(self, 0, nullptr);
+  run_stage(self, begun.first->second.what, 0, nullptr);
+  return true;
 }
 
-// Between two windows: sessions leave, sessions join, the next window begins.
+// Sessions that a window under way has rows of are left out of the next ones, and looked at again when it has ended.
+void let_leave(scheduler_pointer self) {
+  auto& state = self->state;
+  for (auto& each : std::exchange(state.departures, {})) {
+    if (state.sessions->under_way(each.session)) {
+      state.sessions->hold(each.session);
+      state.departures.push_back(std::move(each));
+    } else if (each.failure) {
+      fail_session(self, each.session, *each.failure);
+    } else {
+      cancel_now(self, each.session);
+    }
+  }
+}
+
+// Between two windows: sessions leave, sessions join, and windows begin for the devices that have none.
 void look_for_work(scheduler_pointer self) {
   auto& state = self->state;
-  if (state.under_way) return;
-  for (const session_id session : std::exchange(state.to_cancel, {})) cancel_now(self, session);
+  if (state.failed) {
+    if (!state.under_way.empty()) return;
+    state.sessions->give_up_windows();
+    fail_all(self, *std::exchange(state.failed, std::nullopt));
+  }
+  let_leave(self);
   if (state.lost) {
+    if (!state.under_way.empty()) return;
     fail_all(self, *state.lost);
     if (auto promise = std::exchange(state.stopping, std::nullopt)) promise->deliver(state_of(state));
     return;
   }
   while (const auto opening = state.sessions->admit()) open_session(self, *opening);
-  begin_window(self);
+  while (state.under_way.size() < state.options.windows_max && begin_window(self)) continue;
 }
 
-// The batch is to change: at once if no window is under way, else when it has ended.
+// The batch is to change: at once if a window may begin, else when one has ended.
 void batch_changes(scheduler_pointer self) {
   auto& state = self->state;
-  if (!state.under_way) return look_for_work(self);
-  if (state.under_way->repeat > 0 && !std::exchange(state.halt_sent, true)) self->send(state.cards.front(), halt_atom::value);
+  if (state.under_way.size() < state.options.windows_max) return look_for_work(self);
+  const bool repeats = state.under_way.begin()->second.what.repeat > 0;
+  if (repeats && !std::exchange(state.halt_sent, true)) self->send(state.cards.front(), halt_atom::value);
 }
 
 }  // namespace
@@ -186,9 +216,10 @@ void batch_changes(scheduler_pointer self) {
 scheduler_actor::behavior_type scheduler_behavior(scheduler_pointer self, std::vector<card_actor> cards, scheduler_options options) {
   EBB_ASSERT(!cards.empty());
   auto& state = self->state;
-  state.sessions.emplace(options.places, options.chunk);
   state.cards = std::move(cards);
   state.options = std::move(options);
+  if (state.cards.size() == 1) state.options.windows_max = 1;
+  state.sessions.emplace(state.options.places, state.options.chunk, state.options.windows_max);
   for (const card_actor& card : state.cards) self->monitor(card);
   self->set_down_handler([self](const caf::down_msg& down) {
     const auto& all = self->state.cards;
@@ -206,17 +237,18 @@ scheduler_actor::behavior_type scheduler_behavior(scheduler_pointer self, std::v
         if (data.sessions->has_room() || data.lost) batch_changes(self);
       },
       [self](cancel_atom, session_id session) {
-        self->state.to_cancel.push_back(session);
+        self->state.departures.push_back({session, std::nullopt});
         batch_changes(self);
       },
       [self](ran_atom, const window_result& answer) {
         auto& data = self->state;
-        if (!data.under_way) return;  // it failed meanwhile
-        data.stages_ms += answer.took_ms;
-        data.sessions->count_hits(*data.under_way, answer);
-        const window done = *data.under_way;
-        send_tokens(self, done, answer);
-        data.under_way = following(done, answer);
+        const auto found = data.under_way.find(answer.number);
+        if (found == data.under_way.end()) return;  // it failed meanwhile
+        found->second.stages_ms += answer.took_ms;
+        data.sessions->count_hits(found->second.what, answer);
+        send_tokens(self, found->second, true, answer);  // the only card repeats, so no other window is under way
+        found->second = {following(found->second.what, answer)};
+        data.sessions->goes_on(found->second.what);
       },
       [self](info_atom) { return state_of(self->state); },
       [self](stop_atom) -> caf::result<scheduler_state> {

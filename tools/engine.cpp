@@ -16,6 +16,7 @@
 #include "tools/version.hpp"
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <thread>
 
 namespace ebb::tools {
@@ -114,6 +115,12 @@ std::vector<std::uint32_t> free_figures_of(const std::vector<card_choice>& cards
   return figures;
 }
 
+// Each device has a window of its own to work on.
+std::uint32_t windows_at_once(const std::vector<card_choice>& cards) {
+  const auto memories = memories_of(cards);
+  return static_cast<std::uint32_t>(std::set(memories.begin(), memories.end()).size());
+}
+
 }  // namespace
 
 // Handles must be gone before the system is, or its destructor waits for ever; members die in the reverse of this order.
@@ -186,7 +193,8 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink)
   ledger_ = spawn_apart(actors::ledger_behavior, cards_, std::move(ledger));
   if (from.auto_yield && !turns_) spawn_watcher(of, options, std::move(ceilings_mib));  // and no neighbours
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
-                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell, prompt_chunk_of(of.chosen_.cards)});
+                             actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell, prompt_chunk_of(of.chosen_.cards),
+                                                       windows_at_once(of.chosen_.cards)});
   actors::gateway_options gateway{
       .about = describe(*of.weights_, from, of.context_),
       .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),

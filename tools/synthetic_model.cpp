@@ -31,12 +31,20 @@ constexpr std::array shapes = {
     named_shape{"tiny",
                 {.n_layers = 4, .n_vocab = 1024, .context_length = 2048, .d_model = 256, .n_heads = 8, .n_kv_heads = 2, .head_dim = 64,
                  .n_experts = 32, .top_k = 4, .d_ff = 256, .rms_eps = 1e-6f, .rope_base = 1e6}},
+    // Numbers that others use and the two above do not: heads of 96, 6 experts a token of 1408 values each, which no block of 256 divides, and counts
+    // of experts and tokens that are no powers of two.
+    named_shape{"odd",
+                {.n_layers = 3, .n_vocab = 1003, .context_length = 2048, .d_model = 256, .n_heads = 8, .n_kv_heads = 4, .head_dim = 96,
+                 .n_experts = 40, .top_k = 6, .d_ff = 1408, .rms_eps = 1e-5f, .rope_base = 1e4}},
 };
 
-constexpr std::uint32_t k_quant_width = 256;  // of a block: every width of every shape is a whole number of them
+constexpr std::uint32_t k_quant_width = 256;  // of a block: every dense width of every shape is a whole number of them
 static_assert(std::ranges::all_of(shapes, [](const named_shape& shape) {
-  return shape.dims.d_model % k_quant_width == 0 && shape.dims.d_ff % k_quant_width == 0 && shape.dims.n_heads * shape.dims.head_dim % k_quant_width == 0;
+  return shape.dims.d_model % k_quant_width == 0 && shape.dims.n_heads * shape.dims.head_dim % k_quant_width == 0;
 }));
+
+// Quantisers too take another format where a row is no whole number of blocks.
+format fitting(format wanted, std::uint32_t n_cols) { return n_cols % kernels::info(wanted).values_per_block == 0 ? wanted : format::q8_0; }
 
 constexpr float norm_noise = 0.05f;   // deviation of the weights of a norm around 1
 constexpr std::uint32_t quantization_version = 2;  // of the layouts of the blocks
@@ -204,7 +212,7 @@ void add_layer(tensor_list& list, const model::shape& dims, const format_mix& fo
   list.router(name(names.router), layer);
   list.matrix(name(names.gate_experts), {dims.d_model, dims.d_ff, dims.n_experts}, formats.gate_and_up());
   list.matrix(name(names.up_experts), {dims.d_model, dims.d_ff, dims.n_experts}, formats.gate_and_up());
-  list.matrix(name(names.down_experts), {dims.d_ff, dims.d_model, dims.n_experts}, formats.down(layer, dims.n_layers));
+  list.matrix(name(names.down_experts), {dims.d_ff, dims.d_model, dims.n_experts}, fitting(formats.down(layer, dims.n_layers), dims.d_ff));
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ struct synthetic_options {
   double skew = synthetic_skew_default;            // share of a layer's picks that its hottest quarter of experts gets
 };
 
-// "qwen3-30b-a3b", "tiny".
+// "qwen3-30b-a3b", "tiny", and "odd" with numbers that the others do not have. Rows of experts that are no whole number of a format's blocks are
+// in Q8_0.
 std::vector<std::string_view> synthetic_shapes();
 
 struct synthetic_model {

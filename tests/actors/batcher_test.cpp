@@ -51,6 +51,13 @@ std::vector<session_token> run(batcher& sessions, token_id token, time_point now
   return sessions.complete(next, answer_to(next, token), now);
 }
 
+// The window that would come next.
+window foreseen(batcher& sessions, std::uint32_t repeats = 0) {
+  window next = sessions.next_window(repeats);
+  sessions.not_run(next);
+  return next;
+}
+
 void join(batcher& sessions, std::uint64_t number, std::uint32_t n_prompt) {
   sessions.submit({number}, order_of(n_prompt), start);
   REQUIRE(sessions.admit());
@@ -129,7 +136,7 @@ TEST_CASE("a prompt is read in chunks, and only its last row is sampled") {
 TEST_CASE("while no session decodes a prompt has the larger chunk, which prompts that are read together share, and while one does the smaller") {
   batcher sessions(4, {.alone = 512, .shared = 128});
   const auto rows_of_place = [&](std::uint32_t place) {
-    const auto rows = rows_of(sessions.next_window(0));
+    const auto rows = rows_of(foreseen(sessions));
     return std::count_if(rows.begin(), rows.end(), [&](const row& each) { return each.place == place; });
   };
   join(sessions, 1, 2000);
@@ -178,16 +185,16 @@ TEST_CASE("a window never has more rows than there is scratch for") {
 TEST_CASE("a card may repeat a window only if every row decodes and nobody could join") {
   batcher sessions(2);
   join(sessions, 1, 1);
-  CHECK(sessions.next_window(repeat_max).repeat == 0);  // a prompt is read
+  CHECK(foreseen(sessions, repeat_max).repeat == 0);  // a prompt is read
   run(sessions, 7);
-  CHECK(sessions.next_window(repeat_max).repeat == repeat_max);
+  CHECK(foreseen(sessions, repeat_max).repeat == repeat_max);
   sessions.submit({2}, order_of(1), start);
-  CHECK(sessions.next_window(repeat_max).repeat == 0);  // a place is free and somebody waits
+  CHECK(foreseen(sessions, repeat_max).repeat == 0);  // a place is free and somebody waits
   REQUIRE(sessions.admit());
-  CHECK(sessions.next_window(repeat_max).repeat == 0);
+  CHECK(foreseen(sessions, repeat_max).repeat == 0);
   run(sessions, 7);
   sessions.submit({3}, order_of(1), start);
-  CHECK(sessions.next_window(repeat_max).repeat == repeat_max);  // somebody waits, but no place is free
+  CHECK(foreseen(sessions, repeat_max).repeat == repeat_max);  // somebody waits, but no place is free
 }
 
 TEST_CASE("a session that is held keeps its place and has no rows") {
@@ -196,7 +203,7 @@ TEST_CASE("a session that is held keeps its place and has no rows") {
   join(sessions, 2, 1);
   run(sessions, 7);
   sessions.hold({1});
-  CHECK(rows_of(sessions.next_window(0)) == std::vector<row>{{1, 1, 7}});
+  CHECK(rows_of(foreseen(sessions)) == std::vector<row>{{1, 1, 7}});
   sessions.submit({3}, order_of(1), start);
   CHECK_FALSE(sessions.admit());
   CHECK(sessions.remove({1}).place == 0u);
@@ -366,6 +373,172 @@ TEST_CASE("under random joining, leaving and holding each session is fed its pro
   }
   CHECK(tokens > 0);
   CHECK(sessions.tokens() == tokens);
+}
+
+// --- several windows at a time
+
+std::set<std::uint32_t> places_of(const window& what) {
+  std::set<std::uint32_t> places;
+  for (const row& one : rows_of(what)) places.insert(one.place);
+  return places;
+}
+
+using places = std::set<std::uint32_t>;
+
+// In two windows, each with half of the sessions.
+void read_prompts(batcher& sessions) {
+  const window first = sessions.next_window(0), second = sessions.next_window(0);
+  for (const window* each : {&first, &second}) sessions.complete(*each, answer_to(*each, 5), start);
+  REQUIRE(sessions.tokens() == sessions.running_count());
+}
+
+TEST_CASE("sessions that decode are shared out evenly between the windows that may be under way, each in one at a time") {
+  batcher sessions(5, {}, 2);
+  for (std::uint64_t number = 1; number <= 5; ++number) join(sessions, number, 1);
+  read_prompts(sessions);
+  const window first = sessions.next_window(0);
+  const window second = sessions.next_window(0);
+  CHECK(places_of(first) == places{0, 1, 2});
+  CHECK(places_of(second) == places{3, 4});
+  CHECK(first.number != second.number);
+  CHECK(sessions.under_way({1}));
+  CHECK(sessions.next_window(0).rows.empty());
+  sessions.complete(first, answer_to(first, 6), start);
+  CHECK_FALSE(sessions.under_way({1}));
+  CHECK(sessions.under_way({4}));
+  CHECK(rows_of(sessions.next_window(0)) == std::vector<row>{{0, 2, 6}, {1, 2, 6}, {2, 2, 6}});
+}
+
+TEST_CASE("when sessions have left, the windows become even again") {
+  batcher sessions(4, {}, 2);
+  for (std::uint64_t number = 1; number <= 4; ++number) join(sessions, number, 1);
+  read_prompts(sessions);
+  const window first = sessions.next_window(0), second = sessions.next_window(0);
+  sessions.complete(first, answer_to(first, 6), start);
+  sessions.remove({1});
+  sessions.remove({2});
+  CHECK(sessions.next_window(0).rows.empty());
+  sessions.complete(second, answer_to(second, 6), start);
+  CHECK(places_of(sessions.next_window(0)) == places{2});
+  CHECK(places_of(sessions.next_window(0)) == places{3});
+}
+
+TEST_CASE("a prompt goes on in the next window while the last is under way, and decodes only when its last row is done") {
+  batcher sessions(1, {8, 8}, 2);
+  join(sessions, 1, 12);
+  const window first = sessions.next_window(0), second = sessions.next_window(0);
+  CHECK(first.rows.size() == 8);
+  CHECK(first.sampled.empty());
+  CHECK(rows_of(second) == std::vector<row>{{0, 8, 108}, {0, 9, 109}, {0, 10, 110}, {0, 11, 111}});
+  CHECK(second.sampled.size() == 1);
+  CHECK(sessions.next_window(0).rows.empty());
+  CHECK(sessions.complete(first, answer_to(first, 5), start).empty());
+  CHECK(sessions.under_way({1}));
+  CHECK(sessions.next_window(0).rows.empty());
+  CHECK(sessions.complete(second, answer_to(second, 5), start).size() == 1);
+  CHECK(rows_of(sessions.next_window(0)) == std::vector<row>{{0, 12, 5}});
+}
+
+TEST_CASE("of two prompts that are read in two windows none waits for the end of the other, and one beside a session that decodes has small chunks") {
+  batcher sessions(3, {16, 4}, 2);
+  join(sessions, 1, 100);
+  join(sessions, 2, 100);
+  const window first = sessions.next_window(0), second = sessions.next_window(0);
+  CHECK(places_of(first) == places{0});
+  CHECK(places_of(second) == places{1});
+  CHECK(first.rows.size() == 8);  // they share the large chunk
+  sessions.complete(first, answer_to(first, 5), start);
+  sessions.remove({1});
+  join(sessions, 3, 1);
+  const window third = sessions.next_window(0);
+  CHECK(places_of(third) == places{0});
+  sessions.complete(second, answer_to(second, 5), start);
+  sessions.complete(third, answer_to(third, 5), start);
+  CHECK(rows_of(sessions.next_window(0)) == std::vector<row>{{0, 1, 5}});
+  CHECK(sessions.next_window(0).rows.size() == 4);
+}
+
+TEST_CASE("the rows of a window that a card did not run come again, and those of one that it ran on its own do not") {
+  batcher sessions(1);
+  join(sessions, 1, 1);
+  read_prompts(sessions);
+  const window first = sessions.next_window(repeat_max);
+  sessions.complete(first, answer_to(first, 6), start);
+  const window next = following(first, answer_to(first, 6));
+  sessions.goes_on(next);
+  CHECK(sessions.under_way({1}));
+  sessions.not_run(next);
+  CHECK_FALSE(sessions.under_way({1}));
+  const window again = sessions.next_window(repeat_max);
+  CHECK(rows_of(again) == rows_of(next));
+  sessions.complete(again, answer_to(again, 7), start);
+  const window on = following(again, answer_to(again, 7));
+  sessions.goes_on(on);
+  sessions.complete(on, answer_to(on, 8), start);
+  CHECK(rows_of(sessions.next_window(0)) == std::vector<row>{{0, 4, 8}});
+}
+
+TEST_CASE("with several windows under way each session is fed its prompt and then its answer, each row once and in order, and none is forgotten") {
+  const auto seed = GENERATE(range(0u, 30u));
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  const std::uint32_t n_places = 1 + seed % 6, windows_max = 1 + seed % 4;
+  batcher sessions(n_places, {32, 8}, windows_max);
+  std::map<session_id, naive_session> running;
+  std::map<std::uint32_t, session_id> of_place;
+  std::deque<window> under_way;  // oldest first: they end in the order of their beginning
+  std::map<session_id, int> since_fed;  // windows that ended since it was in one that began
+  std::uint64_t begun = 0;
+  const auto in_a_window = [&](std::uint32_t place) {
+    return std::any_of(under_way.begin(), under_way.end(), [&](const window& each) { return places_of(each).contains(place); });
+  };
+  for (int step = 0; step < 600; ++step) {
+    CAPTURE(step);
+    if (random() % 6 == 0) {
+      const session_id fresh{++begun};
+      auto order = order_of(1 + random() % 100, static_cast<token_id>(begun * 1000));
+      sessions.submit(fresh, order, start);
+      running[fresh] = {order->prompt, order->prompt.size(), 0};
+    }
+    while (const auto opening = sessions.admit()) of_place[opening->place] = opening->session;
+    while (under_way.size() < windows_max) {
+      window next = sessions.next_window(0);
+      if (next.rows.empty()) break;
+      const std::size_t fair = (of_place.size() + windows_max - 1) / windows_max;
+      REQUIRE(places_of(next).size() <= fair);
+      for (const row& one : rows_of(next)) {
+        naive_session& of = running.at(of_place.at(one.place));
+        if (of.decodes()) REQUIRE_FALSE(in_a_window(one.place));
+        REQUIRE(one.position == of.position);
+        REQUIRE(one.token == of.fed.at(of.position));
+        ++of.position;
+        since_fed[of_place.at(one.place)] = 0;
+      }
+      under_way.push_back(std::move(next));
+    }
+    for (const auto& [place, session] : of_place) REQUIRE(sessions.under_way(session) == in_a_window(place));
+    if (!under_way.empty()) {
+      const window done = std::move(under_way.front());
+      under_way.pop_front();
+      for (const session_token& told : sessions.complete(done, answer_to(done, static_cast<token_id>(random() % 100)), start)) {
+        naive_session& of = running.at(told.session);
+        REQUIRE(of.position == of.fed.size());
+        of.fed.push_back(told.token);
+      }
+      for (const auto& [place, session] : of_place) {
+        if (!in_a_window(place)) REQUIRE(++since_fed[session] <= static_cast<int>(2 * windows_max));
+      }
+    }
+    if (!of_place.empty() && random() % 8 == 0) {
+      const auto leaves = std::next(of_place.begin(), static_cast<std::ptrdiff_t>(random() % of_place.size()));
+      if (in_a_window(leaves->first)) continue;
+      sessions.remove(leaves->second);
+      running.erase(leaves->second);
+      since_fed.erase(leaves->second);
+      of_place.erase(leaves);
+    }
+  }
+  CHECK(sessions.tokens() > 0);
 }
 
 }  // namespace

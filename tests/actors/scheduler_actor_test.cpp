@@ -1,5 +1,6 @@
 #include "actors/scheduler_actor.hpp"
 #include "support/cast.hpp"
+#include <set>
 
 namespace ebb::actors {
 namespace {
@@ -81,7 +82,8 @@ class stage_play {
 TEST_CASE("an answer is its tokens in order and then its end, on one card, two and three, repeating or not") {
   const auto first_layers = GENERATE(std::vector<std::uint32_t>{0}, std::vector<std::uint32_t>{0, 3}, std::vector<std::uint32_t>{0, 1, 4});
   const auto repeat_max = GENERATE(0u, 8u);
-  stage_play play({.first_layers = first_layers, .repeat_max = repeat_max});
+  const auto windows_max = GENERATE(1u, 3u);
+  stage_play play({.first_layers = first_layers, .repeat_max = repeat_max, .windows_max = windows_max});
   play.submit(1);
   play.actors.run();
   play.check_whole(1);
@@ -92,9 +94,9 @@ TEST_CASE("an answer is its tokens in order and then its end, on one card, two a
 }
 
 TEST_CASE("more sessions than places are all answered, in any order of messages, and no answer depends on its neighbours") {
-  const auto seed = GENERATE(range(0u, 4u));
+  const auto seed = GENERATE(range(0u, 8u));
   CAPTURE(seed);
-  stage_play play({.first_layers = seed % 2 ? std::vector<std::uint32_t>{0, 3} : std::vector<std::uint32_t>{0}, .places = 2});
+  stage_play play({.first_layers = seed % 2 ? std::vector<std::uint32_t>{0, 3} : std::vector<std::uint32_t>{0}, .places = 2 + seed / 6, .windows_max = 1 + seed / 4});
   play.actors.draw_jobs_from(seed);
   for (std::uint64_t number = 1; number <= 5; ++number) {
     play.submit(number, static_cast<std::uint32_t>(number % 2 ? 20 : 7));
@@ -150,7 +152,8 @@ TEST_CASE("a session that waits takes the place of a cancelled one at once, thou
 TEST_CASE("a running session that is cancelled ends with what it has, and the others go on") {
   const auto repeat_max = GENERATE(0u, 64u);
   const auto first_layers = GENERATE(std::vector<std::uint32_t>{0}, std::vector<std::uint32_t>{0, 3});
-  stage_play play({.first_layers = first_layers, .repeat_max = repeat_max});
+  const auto windows_max = GENERATE(1u, 2u);
+  stage_play play({.first_layers = first_layers, .repeat_max = repeat_max, .windows_max = windows_max});
   play.submit(1);
   play.submit(2);
   play.run_until_tokens(6);
@@ -230,8 +233,9 @@ TEST_CASE("a card that dies fails the sessions that run and those that wait, onc
   const auto repeat_max = GENERATE(0u, 64u);
   const auto dies = GENERATE(0u, 1u);
   const auto first_layers = repeat_max > 0 ? std::vector<std::uint32_t>{0} : std::vector<std::uint32_t>{0, 3};
-  CAPTURE(repeat_max, dies);
-  stage_play play({.first_layers = first_layers, .places = 2, .repeat_max = repeat_max});
+  const auto windows_max = GENERATE(1u, 2u);
+  CAPTURE(repeat_max, dies, windows_max);
+  stage_play play({.first_layers = first_layers, .places = 2, .repeat_max = repeat_max, .windows_max = windows_max});
   for (std::uint64_t number : {1, 2, 3}) play.submit(number);
   play.run_until_tokens(4);
   play.actors.end(play.actors.cards[dies % first_layers.size()]);
@@ -273,7 +277,9 @@ TEST_CASE("a card that dies in the middle of a cancel still ends that session on
 
 TEST_CASE("stop ends every session with cancelled when the window under way has ended, and refuses those that come") {
   const auto repeat_max = GENERATE(0u, 64u);
-  stage_play play({.places = 2, .repeat_max = repeat_max});
+  const auto windows_max = GENERATE(1u, 2u);
+  const auto first_layers = windows_max > 1 ? std::vector<std::uint32_t>{0, 3} : std::vector<std::uint32_t>{0};
+  stage_play play({.first_layers = first_layers, .places = 2, .repeat_max = repeat_max, .windows_max = windows_max});
   for (std::uint64_t number : {1, 2, 3}) play.submit(number, 60);
   play.run_until_tokens(4);
   const auto last = play.actors.ask<scheduler_state>(play.actors.scheduler, stop_atom::value);
@@ -291,6 +297,40 @@ TEST_CASE("stop ends every session with cancelled when the window under way has 
 TEST_CASE("stop with nothing to do is answered at once") {
   stage_play play;
   CHECK(play.actors.ask<scheduler_state>(play.actors.scheduler, stop_atom::value));
+}
+
+TEST_CASE("with several sessions both cards have a window to work on at the same time, and every answer is what it is alone") {
+  const auto windows_max = GENERATE(1u, 2u);
+  stage_play play({.first_layers = {0, 3}, .windows_max = windows_max});
+  std::set<std::uint64_t> passed_first;  // windows that the first card has run
+  play.actors.before_message = [&](caf::actor_id whose, const caf::type_erased_tuple& what) {
+    const bool runs = what.size() == 2 && what.match_element<window>(1);
+    if (runs && whose == play.actors.cards[0].id()) passed_first.insert(what.get_as<window>(1).number);
+  };
+  std::size_t both = 0, all = 0;
+  play.actors.after_message = [&] {
+    const auto& under_way = cast::state_of<scheduler_state_data>(play.actors.scheduler).under_way;
+    const auto n_second = std::count_if(under_way.begin(), under_way.end(), [&](const auto& each) { return passed_first.contains(each.first); });
+    ++all;
+    both += n_second > 0 && static_cast<std::size_t>(n_second) < under_way.size();
+  };
+  for (std::uint64_t number = 1; number <= 4; ++number) play.submit(number);
+  play.actors.run();
+  CAPTURE(both, all);
+  if (windows_max == 1) CHECK(both == 0);
+  else CHECK(both > all / 4);  // the others are messages of sessions that join, and of tokens
+  for (std::uint64_t number = 1; number <= 4; ++number) play.check_whole(number);
+}
+
+TEST_CASE("a session that is cancelled while it is in one of two windows ends when that has ended, and the others' answers are whole") {
+  stage_play play({.first_layers = {0, 3}, .windows_max = 2});
+  for (std::uint64_t number = 1; number <= 4; ++number) play.submit(number);
+  play.run_until_tokens(3, 2);
+  play.cancel(2);
+  play.actors.run();
+  CHECK(play.told.end_of({2})->summary.finish == "cancelled");
+  CHECK(play.told.tokens_of({2}).size() < 20);
+  for (const std::uint64_t number : {1, 3, 4}) play.check_whole(number);
 }
 
 }  // namespace

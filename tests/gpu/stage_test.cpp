@@ -216,7 +216,7 @@ TEST_CASE("graphs count in what a stage holds, and the least used go when there 
   CHECK(stage.graphs() == limits::graphs_max);
 }
 
-TEST_CASE("a CPU that does not answer costs the card, not the process", "[gpu][stage]") {
+TEST_CASE("a CPU that does not answer costs the card, not the process", "[gpu][stage][patience]") {
   class sleeping final : public kernels::miss_pool {
    public:
     void compute(std::uint32_t, std::span<const kernels::miss>, const kernels::activations&, float*) override {
@@ -246,4 +246,26 @@ TEST_CASE("a CPU that does not answer costs the card, not the process", "[gpu][s
     CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(again == 0 ? 20 : 1));
   }
   CHECK(first_gpu()->memory());
+}
+
+TEST_CASE("a shape that the kernels do not have is refused by what is wrong with it and with what to do", "[gpu][stage][patience]") {
+  class idle final : public kernels::miss_pool {
+    void compute(std::uint32_t, std::span<const kernels::miss>, const kernels::activations&, float*) override {}
+  };
+  const auto weights = demo();
+  const auto gpu = first_gpu();
+  idle nobody;
+  const auto check_refused = [&](auto change, const char* names) {
+    auto description = model::describe_stage(*weights, {0, weights->dims().n_layers, 1, context, 1});
+    change(description.shape);
+    const auto stage = gpu->make_stage(description, nobody);
+    REQUIRE(!stage);
+    CHECK(stage.error().code == errc::unsupported_format);
+    CHECK_THAT(stage.error().text, Catch::Contains(names) && Catch::Contains("cards = [\"host\"]"));
+  };
+  check_refused([](auto& shape) { shape.head_dim = 80; }, "heads of 80 values");
+  check_refused([](auto& shape) { shape.head_dim = 288; }, "heads of 288 values");
+  check_refused([](auto& shape) { shape.n_experts = 513; }, "512 experts a layer");
+  check_refused([](auto& shape) { shape.top_k = 33; }, "32 experts a token");
+  check_refused([](auto& shape) { shape.d_model = 11'296; }, "11264 values");
 }

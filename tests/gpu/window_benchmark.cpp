@@ -2,6 +2,7 @@
 #include "tests/gpu/run_of_model.hpp"
 #include <chrono>
 #include <cstdio>
+#include <cuda_runtime.h>
 
 using namespace ebb;
 using namespace ebb::test;
@@ -45,7 +46,66 @@ void print(const char* what, std::uint32_t n_rows, const window_figures& found) 
   }
 }
 
+// All experts of a run in one allocation beside its arena, each where it is there.
+class plain_slots {
+ public:
+  explicit plain_slots(const run_of_model& run) : slots_(slots_of(run)), n_experts_(run.weights->dims().n_experts) {
+    const std::uint32_t n = run.weights->dims().n_layers * n_experts_;
+    const auto taken = cudaMalloc(reinterpret_cast<void**>(&base_), slots_.bytes_of(n));
+    if (taken != cudaSuccess) FAIL("no room for the experts a second time: " << cudaGetErrorString(taken));
+    for (std::uint32_t slot = 0; slot < n; ++slot) {
+      const std::uint64_t at = slots_.offset_of({slot});
+      REQUIRE(cudaMemcpy(base_ + at, run.arena->base() + at, slots_.slot_bytes(), cudaMemcpyDeviceToDevice) == cudaSuccess);
+    }
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  }
+  ~plain_slots() { cudaFree(base_); }
+  plain_slots(const plain_slots&) = delete;
+  plain_slots& operator=(const plain_slots&) = delete;
+
+  const std::byte* base() const noexcept { return base_; }
+
+  // Makes the windows of a run read its experts from here, or from its arena.
+  void use(run_of_model& run, const std::byte* base) const {
+    for (std::uint32_t layer = 0; layer < run.weights->dims().n_layers; ++layer) {
+      for (std::uint32_t e = 0; e < n_experts_; ++e) run.table->place({layer, e}, base + slots_.offset_of({layer * n_experts_ + e}));
+    }
+  }
+
+ private:
+  static kernels::slot_layout slots_of(const run_of_model& run) {
+    return kernels::slot_layout(run.store->experts().expert_bytes_max(0, run.weights->dims().n_layers));
+  }
+
+  kernels::slot_layout slots_;
+  std::uint32_t n_experts_;
+  std::byte* base_ = nullptr;
+};
+
 }  // namespace
+
+TEST_CASE("what segments cost against one plain allocation", "[gpu][benchmark][segments]") {
+  constexpr std::uint32_t n_pairs = 7, n_windows = 50;
+  auto run = run_of_model::on_gpu(demo(), true, [](expert_id) { return true; });
+  measure(run, 512, 0, 1);  // keys and values of 512 positions
+  const plain_slots plain(run);
+  const auto window_ms = [&](const std::byte* base) {
+    plain.use(run, base);
+    return measure(run, 1, 16, n_windows).median_ms;
+  };
+  window_ms(plain.base());  // warms up both
+  window_ms(run.arena->base());
+  std::vector<double> ratios;
+  for (std::uint32_t pair = 0; pair < n_pairs; ++pair) {
+    const double segmented_ms = window_ms(run.arena->base()), plain_ms = window_ms(plain.base());
+    ratios.push_back(segmented_ms / plain_ms);
+    std::printf("windows of 1 row, experts in segments of 64 MiB %.4f ms, in one allocation %.4f ms: ratio %.4f\n", segmented_ms, plain_ms, ratios.back());
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const double middle = ratios[ratios.size() / 2];
+  std::printf("goal: %-6s segments against one plain allocation, medians of %u windows in %u pairs: %.2f %% slower (%.2f to %.2f), under 1 wanted\n",
+              middle < 1.01 ? "met" : "MISSED", n_windows, n_pairs, (middle - 1) * 100, (ratios.front() - 1) * 100, (ratios.back() - 1) * 100);
+}
 
 TEST_CASE("what windows take", "[gpu][benchmark][windows]") {
   const auto weights = demo();

@@ -7,7 +7,7 @@ cast::cast(const cast_options& options) : options_(options) {
   residency = system_.spawn(residency_behavior, event_sink([this](bus::event_body what) { events.push_back(std::move(what)); }));
   for (std::uint32_t number = 0; number < options_.first_layers.size(); ++number) spawn_card(number);
   spawn_ledger();
-  scheduler = system_.spawn(scheduler_behavior, cards, scheduler_options{options_.places, options_.repeat_max, clock(), [this](bus::event_body what) { events.push_back(std::move(what)); }});
+  scheduler = system_.spawn(scheduler_behavior, cards, scheduler_options{options_.places, options_.repeat_max, clock(), [this](bus::event_body what) { events.push_back(std::move(what)); }, {}, options_.windows_max});
   spawn_gateway();
   if (options_.load) load_cards();
 }

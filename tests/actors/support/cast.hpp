@@ -21,6 +21,7 @@ struct cast_options {
   std::vector<std::uint32_t> first_layers = {0};  // of each card
   std::uint32_t places = 4;
   std::uint32_t repeat_max = 8;
+  std::uint32_t windows_max = 1;
   bool elastic = true;
   bool load = true;
   std::uint32_t card_mib = 0;  // of each card; 0: what its cache needs

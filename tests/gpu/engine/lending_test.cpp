@@ -1,9 +1,6 @@
 // Memory that goes and comes back a thousand times, and other programs that use it meanwhile.
-#include "kernels/gpu_module.hpp"
-#include "tests/bus/support/temporary_folder.hpp"
-#include "tests/gpu/engine/neighbour.hpp"
+#include "tests/gpu/engine/full_gpu.hpp"
 #include "tests/gpu/engine/steady_talk.hpp"
-#include "tests/tools/support/child_process.hpp"
 #include "tools/process_memory.hpp"
 #include "tools/synthetic_file.hpp"
 #include <cstdio>
@@ -40,51 +37,6 @@ class cut_model {
 
  private:
   std::filesystem::path path_;
-};
-
-// Takes the GPU's memory until only so much is free, so that a small model meets a full card.
-class ballast {
- public:
-  explicit ballast(std::uint64_t leave_mib) {
-    const auto driver = kernels::load_cuda_module();
-    if (!driver) throw std::runtime_error(driver.error().text);
-    auto opened = (*driver)->open(0);
-    if (!opened) throw std::runtime_error(opened.error().text);
-    gpu_ = std::move(*opened);
-    auto made = gpu_->make_arena({piece_bytes, gpu_->about().total_bytes / piece_bytes * piece_bytes});
-    if (!made) throw std::runtime_error(made.error().text);
-    arena_ = std::move(*made);
-    for (kernels::segment_index piece = 0; free_mib() >= leave_mib + (piece_bytes >> 20) && piece < arena_->layout().count(); ++piece) {
-      if (auto mapped = arena_->map(piece); !mapped) throw std::runtime_error(mapped.error().text);
-    }
-  }
-
-  std::uint64_t free_mib() const {
-    const auto now = gpu_->memory();
-    if (!now) throw std::runtime_error(now.error().text);
-    return now->free_bytes >> 20;
-  }
-
- private:
-  static constexpr std::uint64_t piece_bytes = 64 * mib;
-  std::shared_ptr<kernels::gpu> gpu_;
-  std::unique_ptr<kernels::arena> arena_;
-};
-
-// Another process; it begins to take memory when it is told to.
-class neighbour {
- public:
-  explicit neighbour(std::uint32_t wanted_mib)
-      : process_({std::filesystem::read_symlink("/proc/self/exe").string(), ebb::test::neighbour_argument, std::to_string(wanted_mib)}, {},
-                 true) {}
-
-  void go() const { process_.write_input("go\n"); }
-  bool has_memory() const { return process_.out() == "ok\n"; }
-  bool ended() { return !process_.running(); }
-  child_process& process() noexcept { return process_; }
-
- private:
-  child_process process_;
 };
 
 settings full_card(const cut_model& model) {

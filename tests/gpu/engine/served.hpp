@@ -1,6 +1,7 @@
 // tests/gpu/engine/served.hpp: an engine on the cards that a test names, and what tests ask of it. What cannot be asked ends the test with
 // why.
 #pragma once
+#include "tests/gpu/rehearsal.hpp"
 #include "tests/tools/support/demo.hpp"
 #include "tests/where.hpp"
 #include "tools/cache_size.hpp"
@@ -13,7 +14,9 @@ inline constexpr std::uint64_t mib = 1u << 20;
 inline constexpr double segment_mib = 2;  // the smallest of a GPU, so that the demo model's cache has a dozen of them
 
 inline constexpr card_choice host_card{};
-constexpr card_choice gpu_card(std::uint32_t number = 0) { return {card_kind::cuda, number}; }
+inline card_choice gpu_card(std::uint32_t number = 0) {
+  return ebb::test::rehearses_on_host() ? host_card : card_choice{card_kind::cuda, number};
+}
 
 inline std::string demo_model() { return ebb::test::where("EBB_DEMO_MODEL_PATH", EBB_DEMO_MODEL); }
 
@@ -48,6 +51,13 @@ class served {
   bus::card_report vram(std::optional<std::uint32_t> reserve_mib, std::uint32_t device) {
     return answer<bus::vram_report>(bus::vram{reserve_mib, device}).cards.at(0);
   }
+  // The same in two halves, so that several are under way at a time.
+  bus::request_id begin_vram(std::optional<std::uint32_t> reserve_mib, std::uint32_t device) {
+    auto begun = exchange_.begin(bus::vram{reserve_mib, device});
+    if (!begun) throw std::runtime_error(begun.error().text);
+    return *begun;
+  }
+  bus::card_report vram_finished(const bus::request_id& id) { return finished<bus::vram_report>(id).cards.at(0); }
   // Lends what of a card's cache is beyond so much, or gives so much of it back.
   bus::card_report bring_to(std::uint32_t device, double cache_mib) { return vram(reserve_for(card(device).report, cache_mib), device); }
   bus::card_report take_back(std::uint32_t device) { return vram({}, device); }
@@ -55,10 +65,11 @@ class served {
     for (std::uint32_t device = 0; device < n_cards(); ++device) take_back(device);
   }
 
-  bus::done finished(const bus::request_id& id) {
+  template <class Body = bus::done>
+  Body finished(const bus::request_id& id) {
     auto reply = exchange_.finish(id, patience);
     if (!reply) throw std::runtime_error(reply.error().text);
-    return std::get<bus::done>(std::move(reply->body));
+    return std::get<Body>(std::move(reply->body));
   }
 
   // --- leases

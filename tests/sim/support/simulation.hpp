@@ -94,6 +94,7 @@ class simulation {
     segment_bytes_ = (128u << below(4)) * kib;
     options_.places = 1 + below(4);
     options_.repeat_max = one_in(2) ? 0 : 1 + below(8);
+    options_.windows_max = 1 + below(n_cards_);
     constexpr std::array ticks{0ms, 3ms, 7ms, 21ms};  // a step of a resize ends after 20
     options_.tick = ticks[below(ticks.size())];
     options_.load = false;
