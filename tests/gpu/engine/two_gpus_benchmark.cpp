@@ -27,14 +27,19 @@ class time_budget {
   template <class Act>
   void spend(const std::string& what, double seconds, Act act) const {
     const double begun_s = spent_s();
-    if (seconds_ - begun_s < seconds) {
-      std::printf("left out: %s: %.0f s of %.0f are left, and it may take %.0f\n", what.c_str(), seconds_ - begun_s, seconds_, seconds);
-      return;
-    }
+    if (!has(what, seconds)) return;
     std::printf("\n-- %s\n", what.c_str());
     act();
     std::printf("   that took %.1f s\n", spent_s() - begun_s);
     std::fflush(stdout);
+  }
+
+  // Says so if not.
+  bool has(const std::string& what, double seconds) const {
+    const double left_s = seconds_ - spent_s();
+    if (left_s >= seconds) return true;
+    std::printf("left out: %s: %.0f s of %.0f are left, and it may take %.0f\n", what.c_str(), left_s, seconds_, seconds);
+    return false;
   }
 
  private:
@@ -129,9 +134,10 @@ double answer_together(served& with, std::uint32_t n_sessions, const std::vector
 
 using speeds = std::vector<std::pair<std::uint32_t, double>>;  // sessions, median tokens/s
 
-speeds measure_sessions(served& with, const std::vector<std::string>& expected) {
+speeds measure_sessions(const time_budget& budget, served& with, const std::vector<std::string>& expected) {
   speeds found;
   for (std::uint32_t n_sessions = 1; n_sessions <= sessions_max; n_sessions *= 2) {
+    if (!budget.has(std::to_string(n_sessions) + " sessions together", 8)) break;
     std::vector<double> values;
     for (std::uint32_t repeat = 0; repeat < repeats; ++repeat) values.push_back(answer_together(with, n_sessions, expected));
     print("decode, sessions together: " + std::to_string(n_sessions), layers_of(with), values, "tokens/s");
@@ -225,14 +231,14 @@ TEST_CASE("what a model on two GPUs does beside one on one", "[gpu][engine][benc
     print_head("one GPU");
     expected = measure_one_session(with);
     expected_of_sessions = hashes_alone(with);
-    on_one = measure_sessions(with, expected_of_sessions);
+    on_one = measure_sessions(budget, with, expected_of_sessions);
   });
   budget.spend("two GPUs, layers by what is free", 25, [&] {
     served with(on_gpus({gpu_card(0), gpu_card(1)}));
     print_head("two GPUs, auto");
     check_hash(measure_one_session(with), expected, "two GPUs with layers by what is free");
     compare_with_nvidia_smi(with, "all resident");
-    on_two = measure_sessions(with, expected_of_sessions);
+    on_two = measure_sessions(budget, with, expected_of_sessions);
     compare(on_one, on_two);
     const auto lend = [&](const std::vector<std::uint32_t>& devices, const std::string& what) {
       budget.spend("lending: " + what, 8, [&] { measure_lending(with, devices, everything_mib, cycles, what); });
@@ -241,6 +247,7 @@ TEST_CASE("what a model on two GPUs does beside one on one", "[gpu][engine][benc
     lend({0}, "card 0 to its floor");
     lend({0, 1}, "both cards to their floors at once");
   });
+  watch.print("one GPU, then two of equal parts");
   budget.spend("two GPUs, the first with two layers", 20, [&] {
     served with(on_gpus({gpu_card(0), gpu_card(1)}, {0, 2}));
     print_head("two GPUs, explicit");
