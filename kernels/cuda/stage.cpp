@@ -174,6 +174,7 @@ void stage::enqueue_attention(const layer_on_device& layer, std::uint32_t n, con
 
 // Waits for the stream where no doorbell rings.
 result<void> stage::await_stream(const char* what) {
+  if (auto begun = check(cudaGetLastError(), "a launch failed"); !begun) return lost(begun.error().text);
   const cudaError_t state = wait_while(cudaErrorNotReady, [this] { return cudaStreamQuery(stream_.get()); }, limits::gpu_copy_timeout);
   cudaGetLastError();  // "not ready" is no error of the next launch
   if (state == cudaSuccess) return {};

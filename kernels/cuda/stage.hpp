@@ -58,6 +58,11 @@ class stage final : public gpu_stage {
     std::uint32_t last_used = 0;  // the number of a window
     std::uint64_t size_bytes = 0; // by which the driver's free figure fell when it was made; others on the GPU may have had a part in it
   };
+  // Some that are in no slot.
+  struct absent_experts {
+    std::uint32_t layer;
+    std::vector<std::uint32_t> experts;
+  };
   // An expert with all its places in a chunk of many rows: [first, first + n).
   struct group {
     std::uint32_t expert, first, n;
@@ -84,6 +89,7 @@ class stage final : public gpu_stage {
   void count_copied(const stage_window& what, std::uint32_t n);
   result<void> use_ways(const stage_window& what);
   result<void> choose_ways(const stage_window& what);
+  result<std::uint32_t> best_share(const stage_window& what, std::span<const absent_experts> layers, std::uint32_t tried);
   result<double> ms_of(const stage_window& what, std::uint32_t layer, std::span<const std::uint32_t> on_cpu, std::span<const std::uint32_t> copied);
 
   // Many rows.

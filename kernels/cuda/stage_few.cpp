@@ -8,6 +8,9 @@
 namespace ebb::kernels::cuda {
 namespace {
 
+// One takes some hundred KiB. More is what somebody else took of the GPU at the same time.
+constexpr std::uint64_t graph_bytes_max = 4u << 20;
+
 std::uint64_t free_now() {
   std::size_t free_bytes = 0, total_bytes = 0;
   return cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess ? free_bytes : 0;
@@ -19,6 +22,8 @@ result<void> stage::run_few(const stage_window& what, std::uint32_t n, std::uint
   if (!what.resident) {
     if (auto used = use_ways(what); !used) return used;
   }
+  // What a window reads was sent before, and capturing forgets errors.
+  if (auto begun = check(cudaGetLastError(), "a launch failed"); !begun) return lost(begun.error().text);
   const std::uint32_t bucket = std::min(std::bit_ceil(chunks), memory_->chunks_of(memory_->shape().context - 1));
   bool apart = true;
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -70,7 +75,7 @@ cudaGraphExec_t stage::graph_for(const graph_key& key) {
   const std::uint64_t free_before = free_now();
   fresh.graph = captured(key);
   const std::uint64_t free_after = free_now();
-  if (fresh.graph != nullptr) fresh.size_bytes = free_before - std::min(free_before, free_after);
+  if (fresh.graph != nullptr) fresh.size_bytes = std::min(free_before - std::min(free_before, free_after), graph_bytes_max);
   drop_graphs(limits::graphs_max, &key);
   return fresh.graph.get();
 }
@@ -150,7 +155,7 @@ void stage::enqueue_layer_few(std::uint32_t number, const graph_key& what, const
         .pairs = m.pairs,
         .staging = m.staging + number,
         .place = {m.spare, m.spare_bytes, {layer.expert_bytes[0], layer.expert_bytes[1], layer.expert_bytes[2]}, store_pinned_ ? m.spare_count : 0},
-        .cpu_of = m.cpu_of,
+        .cpu_of = m.cpu_of + std::size_t{number} * (doorbell_misses_max + 1),
         .window_number = input.number,
         .layer = number,
         .n_layers = shape.n_layers,

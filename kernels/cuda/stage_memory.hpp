@@ -13,7 +13,7 @@ namespace ebb::kernels::cuda {
 struct layer_on_device {
   float *attn_norm = nullptr, *attn_q_norm = nullptr, *attn_k_norm = nullptr, *ffn_norm = nullptr;
   device_weights attn_q, attn_k, attn_v, attn_output, router;
-  format expert_formats[matrices_per_expert];
+  std::array<format, matrices_per_expert> expert_formats;
   std::uint64_t expert_bytes[matrices_per_expert];  // of one matrix
   kv_layer kv;
 };
@@ -61,7 +61,7 @@ class stage_memory {
   float *router_logits = nullptr, *pair_weight = nullptr;  // [R, n_experts], [P]
   device_pair* pairs = nullptr;             // [doorbell_misses_max]
   staging_list* staging = nullptr;          // [n_layers]
-  std::uint32_t* cpu_of = nullptr;          // [doorbell_misses_max + 1]
+  std::uint32_t* cpu_of = nullptr;          // [n_layers, doorbell_misses_max + 1]
   float* cpu_out = nullptr;                 // [doorbell_misses_max, d_model]
   float *gate = nullptr, *up = nullptr;     // [P, d_ff]
   activation_buffer hidden;                 // [P, d_ff]
@@ -80,7 +80,7 @@ class stage_memory {
   std::byte* input_host = nullptr;
   device_expert* experts_host = nullptr;
   std::uint32_t* picked_host = nullptr;     // [n_layers, rows_max, top_k]; the GPU writes it
-  std::uint32_t *place_row_host = nullptr, *place_pair_host = nullptr, *sampled_host = nullptr, *cpu_of_host = nullptr;  // the last: [2, doorbell_misses_max + 1], beside a busy link too
+  std::uint32_t *place_row_host = nullptr, *place_pair_host = nullptr, *sampled_host = nullptr, *cpu_of_host = nullptr;  // the last: [2, n_layers, doorbell_misses_max + 1], beside a busy link too
   matmul_tile* tiles_host = nullptr;
   float *logits_host = nullptr, *x_host = nullptr;  // x_host: [R, d_model], what comes back
   mailslot* bell = nullptr;

@@ -3,9 +3,15 @@
 #include "config/assert.hpp"
 #include "kernels/cuda/upload.hpp"
 #include <algorithm>
-#include <numeric>
+#include <map>
 
 namespace ebb::kernels::cuda {
+namespace {
+
+constexpr std::size_t ways_of_layer = doorbell_misses_max + 1;
+using expert_formats = std::array<format, matrices_per_expert>;
+
+}  // namespace
 
 // Beside copies into the cache the CPU computes all that is missing: what a window copied then, it would take from them.
 result<void> stage::use_ways(const stage_window& what) {
@@ -16,68 +22,71 @@ result<void> stage::use_ways(const stage_window& what) {
   if (ways_beside_copies_ == beside_copies) return {};
   ways_beside_copies_ = beside_copies;
   stage_memory& m = *memory_;
-  constexpr std::size_t n = doorbell_misses_max + 1;
+  const std::size_t n = m.shape().n_layers * ways_of_layer;
   std::uint32_t* const ways = m.cpu_of_host + (beside_copies ? n : 0);
-  if (beside_copies) std::iota(ways, ways + n, 0u);
+  for (std::size_t i = 0; beside_copies && i < n; ++i) ways[i] = static_cast<std::uint32_t>(i % ways_of_layer);
   upload(m.cpu_of, ways, n * sizeof *ways, stream_.get());
   return {};
 }
 
-// How many of a layer's missing experts the CPU computes while the others are copied: measured once, on experts of this model, both ways at the
-// same time as in a window. Neither way changes a bit.
+// How many of a layer's missing experts the CPU computes while the others are copied: measured once for each kind of layer, by its formats. Neither way
+// changes a bit. A kind that has too few misses to be measured takes the share of another.
 result<void> stage::choose_ways(const stage_window& what) {
   ways_version_ = what.experts_version;
   stage_memory& m = *memory_;
   const stage_shape& shape = m.shape();
   constexpr std::uint32_t tried_max = 8;
   const std::uint32_t tried = std::min({tried_max, shape.n_experts, shape.top_k});
-  const auto fill = [&](auto of) {
-    for (std::uint32_t missing = 0; missing <= doorbell_misses_max; ++missing) m.cpu_of_host[missing] = of(missing);
-    ways_beside_copies_.reset();
-    return result<void>();
-  };
-  ways_chosen_ = true;
-  if (!store_pinned_) return fill([](std::uint32_t missing) { return missing; });
-
-  // Every measurement takes experts of another layer, which no cache of the CPU holds.
-  std::vector<std::pair<std::uint32_t, std::vector<std::uint32_t>>> layers_with_misses;
+  std::map<expert_formats, std::vector<absent_experts>> kinds;
+  for (std::uint32_t layer = 0; store_pinned_ && layer < shape.n_layers; ++layer) {
+    absent_experts found{layer, {}};
+    for (std::uint32_t e = 0; e < shape.n_experts && found.experts.size() < tried; ++e) {
+      if (!what.experts[std::size_t{layer} * shape.n_experts + e].in_slot) found.experts.push_back(e);
+    }
+    if (found.experts.size() == tried) kinds[m.layers[layer].expert_formats].push_back(std::move(found));
+  }
+  ways_chosen_ = !store_pinned_ || !kinds.empty();  // with few misses the choice matters little; another residency may have more
+  std::map<expert_formats, std::uint32_t> share_of;  // of `tried`
+  for (const auto& [formats, layers] : kinds) {
+    const auto best = best_share(what, layers, tried);
+    if (!best) return fail(best.error());
+    share_of[formats] = *best;
+  }
   for (std::uint32_t layer = 0; layer < shape.n_layers; ++layer) {
-    std::vector<std::uint32_t> found;
-    for (std::uint32_t e = 0; e < shape.n_experts && found.size() < tried; ++e) {
-      if (!what.experts[std::size_t{layer} * shape.n_experts + e].in_slot) found.push_back(e);
-    }
-    if (found.size() == tried) layers_with_misses.emplace_back(layer, std::move(found));
+    const auto measured = share_of.find(m.layers[layer].expert_formats);
+    std::uint32_t share = store_pinned_ ? 0 : tried;
+    if (!share_of.empty()) share = (measured != share_of.end() ? measured : share_of.begin())->second;
+    std::uint32_t* const ways = m.cpu_of_host + layer * ways_of_layer;
+    for (std::uint32_t missing = 0; missing < ways_of_layer; ++missing) ways[missing] = (missing * share + tried / 2) / tried;
   }
-  if (layers_with_misses.empty()) {
-    ways_chosen_ = false;  // with so few misses the choice matters little; another residency may have more
-    return fill([](std::uint32_t) { return 0u; });
-  }
-  std::size_t next_layer = 0;
-  const auto absent_experts = [&]() -> const auto& { return layers_with_misses[next_layer++ % layers_with_misses.size()]; };
-  const auto median = [](std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  };
-  std::vector<double> of_all;  // [on_cpu]: all that were tried
+  ways_beside_copies_.reset();
+  return {};
+}
+
+// Of `tried` misses, how many the CPU computes at best. Every measurement takes another layer, whose experts no cache of the CPU holds.
+result<std::uint32_t> stage::best_share(const stage_window& what, std::span<const absent_experts> layers, std::uint32_t tried) {
+  std::size_t next = 0;
+  std::vector<double> of_all;  // [on_cpu]: ms of all that were tried
   for (std::uint32_t on_cpu = 0; on_cpu <= tried; ++on_cpu) {
-    std::vector<double> times;
-    for (int round = 0; round < 3; ++round) {
-      const auto& [layer, absent] = absent_experts();
-      const auto took_ms = ms_of(what, layer, std::span(absent).first(on_cpu), std::span(absent).subspan(on_cpu));
+    std::array<double, 3> times{};
+    for (double& each : times) {
+      const auto& [layer, experts] = layers[next++ % layers.size()];
+      const auto took_ms = ms_of(what, layer, std::span(experts).first(on_cpu), std::span(experts).subspan(on_cpu));
       if (!took_ms) return fail(took_ms.error());
-      times.push_back(*took_ms);
+      each = *took_ms;
     }
-    of_all.push_back(median(std::move(times)));
+    std::sort(times.begin(), times.end());
+    of_all.push_back(times[1]);
   }
+  timing_.copy_ms_an_expert = of_all.front() / tried;
+  timing_.cpu_ms_an_expert = of_all.back() / tried;
   // The times fall to the best and rise again, so its neighbours have a say: one lucky measurement decides nothing.
   const auto smoothed = [&](std::uint32_t n) { return of_all[n == 0 ? 0 : n - 1] + 2 * of_all[n] + of_all[std::min(n + 1, tried)]; };
   std::uint32_t best = 0;
   for (std::uint32_t on_cpu = 1; on_cpu <= tried; ++on_cpu) {
     if (smoothed(on_cpu) < smoothed(best)) best = on_cpu;
   }
-  timing_.copy_ms_an_expert = of_all.front() / tried;
-  timing_.cpu_ms_an_expert = of_all.back() / tried;
-  return fill([&](std::uint32_t missing) { return (missing * best + tried / 2) / tried; });
+  return best;
 }
 
 // Some experts of a layer by the CPU, while the others are copied to the spare places: each way slows the other, since both read RAM.

@@ -76,8 +76,14 @@ result<void> cuda_arena::place(segment_index segment) {
   return allowed;
 }
 
+// Nothing is mapped, unmapped or copied on a GPU that did not answer: what it was told before may still be under way.
+result<void> cuda_arena::make_ready() const {
+  if (device_->given_up()) return fail(errc::card_lost, describe("the GPU did not answer in time before"));
+  return device_->make_current();
+}
+
 result<void> cuda_arena::do_map(segment_index segment) {
-  if (auto current = device_->make_current(); !current) return current;
+  if (auto ready = make_ready(); !ready) return ready;
   if (auto taken = api().check(api().cuMemCreate(&handles_[segment], taken_bytes(segment), &kind_, 0), describe(segment) + " cannot be taken"); !taken)
     return taken;
   auto placed = place(segment);
@@ -86,37 +92,38 @@ result<void> cuda_arena::do_map(segment_index segment) {
 }
 
 result<void> cuda_arena::do_unmap(segment_index segment) {
-  if (auto current = device_->make_current(); !current) return current;
+  if (auto ready = make_ready(); !ready) return ready;
   return api().check(api().cuMemUnmap(address_of(segment), taken_bytes(segment)), describe(segment) + " cannot be unmapped");
 }
 
 result<void> cuda_arena::do_remap(segment_index segment) {
-  if (auto current = device_->make_current(); !current) return current;
+  if (auto ready = make_ready(); !ready) return ready;
   return place(segment);
 }
 
 // It only fails on a wrong handle, or on a device that is lost and has given all its memory back.
-void cuda_arena::do_release(segment_index segment) noexcept { static_cast<void>(api().cuMemRelease(handles_[segment])); }
+void cuda_arena::do_release(segment_index segment) noexcept {
+  if (!device_->given_up()) static_cast<void>(api().cuMemRelease(handles_[segment]));
+}
 
 result<void> cuda_arena::do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
-  if (auto current = device_->make_current(); !current) return current;
+  if (auto ready = make_ready(); !ready) return ready;
   return api().check(api().cuMemcpyHtoDAsync(base_ + offset, bytes.data(), bytes.size(), stream_), describe("copying an expert in"));
 }
 
 result<void> cuda_arena::do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) {
-  if (auto current = device_->make_current(); !current) return current;
+  if (auto ready = make_ready(); !ready) return ready;
   return api().check(api().cuMemcpyDtoDAsync(base_ + to, base_ + from, size, stream_), describe("copying within the cache"));
 }
 
 // The stream keeps them in order.
 result<void> cuda_arena::do_finish_copies() {
-  if (auto current = device_->make_current(); !current) return current;
+  if (auto ready = make_ready(); !ready) return ready;
   return await_copies("waiting for copies");
 }
 
 result<void> cuda_arena::await_copies(const char* what) const {
-  if (device_->given_up()) return fail(errc::card_lost, describe(what) + ": the GPU did not answer in time before");
   const CUresult state = cuda::wait_while(CUDA_ERROR_NOT_READY, [this] { return api().cuStreamQuery(stream_); }, limits::gpu_copy_timeout);
   if (state != CUDA_ERROR_NOT_READY) return api().check(state, describe(what));
   device_->give_up();
@@ -125,7 +132,7 @@ result<void> cuda_arena::await_copies(const char* what) const {
 
 result<void> cuda_arena::copy_out(std::uint64_t offset, std::span<std::byte> bytes) const {
   EBB_ASSERT(is_mapped(offset, bytes.size()));
-  if (auto current = device_->make_current(); !current) return current;
+  if (auto ready = make_ready(); !ready) return ready;
   const auto begun = api().check(api().cuMemcpyDtoHAsync(bytes.data(), base_ + offset, bytes.size(), stream_), describe("copying out"));
   return begun ? await_copies("copying out") : begun;
 }

@@ -37,6 +37,7 @@ class cuda_arena final : public arena {
   result<void> do_begin_copy_within(std::uint64_t from, std::uint64_t to, std::uint64_t size) override;
   result<void> do_finish_copies() override;
 
+  result<void> make_ready() const;
   result<void> await_copies(const char* what) const;
 
   const cuda::driver& api() const noexcept { return device_->api(); }

@@ -66,6 +66,17 @@ TEST_CASE("a link that becomes slower or faster is followed") {
   CHECK(over.step() == Approx(wanted_ms).epsilon(0.12));
 }
 
+TEST_CASE("the end of a refill, which is less than a step, teaches nothing, however often it comes") {
+  copying over{52e6, 3};
+  over.steps(10);
+  const std::uint64_t learnt = over.pace.bytes();
+  for (int i = 0; i < 1000; ++i) over.pace.note(64u << 20, 1.3, 0);
+  CHECK(over.pace.bytes() == learnt);
+  copy_pace fresh;
+  fresh.note(32u << 20, 0.7, 0.6);
+  CHECK(static_cast<double>(fresh.bytes()) == 512 * mib);
+}
+
 TEST_CASE("a step stays within its bounds, however short or long it took") {
   copy_pace pace;
   CHECK(static_cast<double>(pace.bytes()) == 512 * mib);
