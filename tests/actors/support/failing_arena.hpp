@@ -7,6 +7,7 @@
 #include "kernels/memory/arena.hpp"
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -17,26 +18,30 @@ namespace ebb::actors::test {
 
 enum class operation : std::uint8_t { map, unmap, remap, copy_in, copy_within, finish_copies, read_free };
 
-class failing_arena;
-
-// A device of a simulation. It outlives the arena on it.
+// A device of a simulation. It outlives the arenas on it, each of which may have a thread of its own.
 struct shared_device {
   std::uint64_t size_bytes = 0;
-  std::uint64_t others_bytes = 0;                      // taken by other programs
+  std::atomic<std::uint64_t> others_bytes = 0;         // taken by other programs
   std::function<bool(operation)> refuses;              // asked at each operation; empty: never
-  std::vector<const failing_arena*> caches;            // on it now
+  std::atomic<std::uint64_t> caches_bytes = 0;         // held by the arenas on it
+  std::atomic<int> caches = 0;                         // those arenas
 
-  std::uint64_t free_bytes() const;
+  std::uint64_t free_bytes() const {
+    const std::uint64_t used = others_bytes + caches_bytes;
+    return size_bytes - std::min(size_bytes, used);
+  }
 };
 
 class failing_arena final : public kernels::arena {
  public:
   explicit failing_arena(kernels::segment_layout layout, shared_device* device = nullptr)
       : arena(layout), device_(device), bytes_(layout.full_bytes, rubbish) {
-    if (device_) device_->caches.push_back(this);
+    if (device_) ++device_->caches;
   }
   ~failing_arena() override {
-    if (device_) std::erase(device_->caches, this);
+    if (!device_) return;
+    --device_->caches;
+    device_->caches_bytes -= held_bytes();
   }
 
   // From now on the operation number `at` of this kind, counted from 0, fails; and those after it too if `ever_after`.
@@ -87,6 +92,7 @@ class failing_arena final : public kernels::arena {
   result<void> do_map(kernels::segment_index segment) override {
     if (auto allowed = attempt(operation::map, "map"); !allowed) return allowed;
     if (device_ && device_->free_bytes() < layout().size_of(segment)) return fail(errc::out_of_memory, "the device has too little free to map");
+    if (device_) device_->caches_bytes += layout().size_of(segment);
     spoil(segment);
     return {};
   }
@@ -104,6 +110,7 @@ class failing_arena final : public kernels::arena {
   }
   void do_release(kernels::segment_index segment) noexcept override {
     ++releases_;
+    if (device_) device_->caches_bytes -= layout().size_of(segment);
     kept_.erase(segment);
   }
   result<void> do_begin_copy_in(std::uint64_t offset, std::span<const std::byte> bytes) override {
@@ -140,11 +147,5 @@ class failing_arena final : public kernels::arena {
   std::array<history, 7> histories_;
   std::size_t releases_ = 0;
 };
-
-inline std::uint64_t shared_device::free_bytes() const {
-  std::uint64_t used = others_bytes;
-  for (const failing_arena* cache : caches) used += cache->held_bytes();
-  return size_bytes - std::min(size_bytes, used);
-}
 
 }  // namespace ebb::actors::test

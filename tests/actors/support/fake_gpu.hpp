@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct fake_gpu_state {
   std::function<void()> before_window;  // may take as long as the test likes; empty: nothing
   int opened = 0;
   std::atomic<int> pinned = 0;
+  std::mutex mutex;                        // two cards may be on one GPU, each with its thread
   std::vector<std::size_t> windows;        // their rows
   std::vector<bool> windows_resident;      // whether they ran on the fast path
 };
@@ -35,8 +37,11 @@ class fake_gpu_stage final : public kernels::gpu_stage {
   result<void> run(const kernels::stage_window& what, float*) override {
     if (gpu_->before_window) gpu_->before_window();
     if (gpu_->failure) return fail(*gpu_->failure);
-    gpu_->windows.push_back(what.rows.size());
-    gpu_->windows_resident.push_back(what.resident);
+    {
+      const std::lock_guard one_at_a_time(gpu_->mutex);
+      gpu_->windows.push_back(what.rows.size());
+      gpu_->windows_resident.push_back(what.resident);
+    }
     n_rows_ = what.rows.size();
     picked_.clear();
     for (std::uint32_t layer = 0; layer < shape_.n_layers; ++layer) {

@@ -439,7 +439,7 @@ class simulation {
   actors::ledger_state& ledger() { return cast::state_of<actors::ledger_state>(actors_->ledger); }
   // None if the card has ended.
   const actors::card* device_of(std::uint32_t card) {
-    return !devices_[card].caches.empty() ? cast::state_of<actors::card_state>(actors_->cards[card]).device.get() : nullptr;
+    return devices_[card].caches > 0 ? cast::state_of<actors::card_state>(actors_->cards[card]).device.get() : nullptr;
   }
 
   void note(caf::actor_id whose, const caf::type_erased_tuple& what) {
