@@ -260,15 +260,17 @@ result<void> engine::cast::load_cards(const std::stop_token& stop) {
 bool engine::cast::stop() {
   if (stopped_) return *stopped_;
   stopped_ = true;
-  caf::scoped_actor self(system_);
   const auto patience = std::min<std::chrono::milliseconds>(limits::stop_timeout, stop_patience_);  // for an answer
-  const auto ignore = [](const caf::error&) {};
-  auto sessions_end = self->request(scheduler_, patience, actors::stop_atom::value);
-  settle();
-  sessions_end.receive([](const actors::scheduler_state&) {}, ignore);
-  auto replies_end = self->request(gateway_, patience, actors::stop_atom::value);
-  settle();
-  replies_end.receive([] {}, ignore);
+  // Each by an actor of its own: a time-out that comes after the answer would stay in its mailbox for good.
+  const auto ask = [&](const auto& whom, auto what, auto answered) {
+    caf::scoped_actor asking(system_);
+    auto answer = asking->request(whom, patience, what);
+    settle();
+    answer.receive(answered, [](const caf::error&) {});
+  };
+  ask(scheduler_, actors::stop_atom::value, [](const actors::scheduler_state&) {});
+  ask(gateway_, actors::stop_atom::value, [] {});
+  caf::scoped_actor self(system_);
   std::vector<caf::actor> all;
   const auto end = [&](const auto& whom) {
     self->send_exit(whom, caf::exit_reason::user_shutdown);
@@ -276,7 +278,7 @@ bool engine::cast::stop() {
   };
   if (watcher_) end(watcher_);
   if (profile_) {
-    self->request(profile_, patience, actors::save_atom::value).receive([](std::uint64_t) {}, ignore);
+    ask(profile_, actors::save_atom::value, [](std::uint64_t) {});
     end(profile_);
   }
   end(gateway_);
@@ -295,14 +297,16 @@ engine::engine() = default;
 // the card has ended or the process has.
 engine::~engine() {
   if (!cast_ || cast_->stop()) return;
-  std::thread([cast = std::move(cast_), pool = std::move(pool_)]() mutable {
+  caf::logger::set_current_actor_system(nullptr);  // the system waits for every thread that holds its logger, as the one that made it does
+  left_behind_(std::thread([cast = std::move(cast_), pool = std::move(pool_)]() mutable {
     cast.reset();
     pool.reset();
-  }).detach();
+  }));
 }
 
 result<std::unique_ptr<engine>> engine::start(const engine_options& options, reply_sink sink) {
   std::unique_ptr<engine> started(new engine);
+  started->left_behind_ = options.world.left_behind;
   if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto chosen = started->choose_devices(options); !chosen) return fail(chosen.error());

@@ -44,6 +44,7 @@ struct engine_world {
   gpu_loader gpus = kernels::load_cuda_module;
   std::function<void(std::chrono::milliseconds)> pause = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); };
   std::chrono::milliseconds stop_patience = limits::cards_end_timeout;  // for the actors to end
+  std::function<void(std::thread)> left_behind = [](std::thread ends) { ends.detach(); };  // takes the thread in which those end that did not in time
   bool one_thread = false;  // nothing happens but by engine::run_once(), and no timer fires but by engine::pass(); stop() runs what it needs
 };
 
@@ -124,6 +125,7 @@ class engine {
   std::shared_ptr<const std::vector<float>> heat_before_;  // [layers, experts], of it; null: nothing is known
   std::unique_ptr<kernels::cpu::worker_pool> pool_;  // outlives the cards
 
+  std::function<void(std::thread)> left_behind_;
   std::unique_ptr<cast> cast_;
 };
 
