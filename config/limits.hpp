@@ -110,6 +110,27 @@ inline constexpr std::chrono::milliseconds reconnect_interval{86'400'000};  // a
 inline constexpr std::chrono::milliseconds heartbeat_interval{5'000};  // on tcp, where a peer may vanish without a word
 inline constexpr std::chrono::milliseconds heartbeat_timeout{30'000};
 
+// --- HTTP. A connection at rest costs a descriptor and a few KiB, a request under way a thread.
+inline constexpr std::size_t http_connections_max = 2048;     // at once; the one longest at rest makes room for one more
+inline constexpr std::size_t http_workers_max = 256;          // requests under way; one more is told to come again
+inline constexpr std::size_t http_answers_max = 128;          // of those, answers: the others keep room to lend and to ask
+inline constexpr std::size_t http_listeners_max = 32;         // of those, streams of events; a page has one
+inline constexpr std::size_t http_choices_max = 8;            // answers to one request, each a session of its own
+inline constexpr std::size_t http_head_bytes_max = 16u << 10; // request line and headers; browsers send some 2 KiB
+inline constexpr std::size_t http_path_bytes_max = 512;       // the longest of ours has some 60
+inline constexpr std::size_t http_body_bytes_max = message_bytes_max;
+inline constexpr std::size_t http_json_depth_max = 16;        // the deepest of ours has 5
+inline constexpr std::size_t http_listener_queue_max = 1000;  // events that wait for one slow reader, who is then dropped
+inline constexpr std::size_t http_replies_queued_max = 1u << 14;  // tokens that wait for one slow reader, whose answer is then cancelled
+inline constexpr std::chrono::seconds http_head_timeout{10};  // from a request's first byte to the end of its headers
+inline constexpr std::chrono::seconds http_body_timeout{60};  // and of its body: the largest at 2 Mbit/s
+inline constexpr std::chrono::seconds http_idle_timeout{120}; // between two requests of a connection
+inline constexpr std::chrono::seconds http_stall_timeout{30}; // without a byte taken by the reader of an answer
+inline constexpr std::chrono::seconds http_drain_timeout{1};  // for a refused body on its way, which would otherwise cut the refusal off
+inline constexpr std::chrono::seconds http_ping_interval{15}; // in a stream of events: proxies cut silent ones after 30 and more
+inline constexpr std::chrono::seconds http_retry_after{1};    // what a refused client is told to wait
+inline constexpr std::chrono::seconds http_answer_timeout{150};  // for what is no answer of the model: longer than any wait between actors
+
 // --- the journal
 inline constexpr std::size_t journal_around_bytes_max = 64u << 10;  // of a record beside its frame; the largest: a header's settings
 inline constexpr std::size_t journal_record_bytes_max = message_bytes_max + journal_around_bytes_max;  // a damaged length stays bounded
