@@ -163,6 +163,13 @@ void begin(gateway_pointer self, const address& to, const bus::cards&) {
   }
 }
 
+// Not served yet.
+template <class Command>
+  requires std::same_as<Command, bus::tokenize> || std::same_as<Command, bus::detokenize> || std::same_as<Command, bus::experts>
+void begin(gateway_pointer self, const address& to, const Command&) {
+  finish(self, to, error{errc::refused, "this version does not serve it yet"});
+}
+
 // Of what is asked, for telling requests apart that come with the same id.
 std::uint64_t fingerprint(const bus::request& asked) {
   return asked.id.empty() ? 0 : std::hash<std::string_view>{}(bus::as_text(bus::encode_request(asked)));

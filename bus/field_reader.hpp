@@ -13,8 +13,13 @@ namespace ebb::bus {
 
 class field_reader {
  public:
+  // A command is taken word for word; a reply may come from a newer daemon.
+  enum class strangers : bool { skipped, refused };
+
   // `owner` begins the error texts: what the message is, or empty while that is not known. `from` must outlive the reader.
-  field_reader(std::string_view owner, const wire::map& from) : owner_(owner), from_(from) {}
+  // `in_lists`: what becomes of unknown keys in maps within a list; those of the message itself are refuse_unknown_keys()'s.
+  field_reader(std::string_view owner, const wire::map& from, strangers in_lists = strangers::skipped)
+      : owner_(owner), from_(from), in_lists_(in_lists) {}
 
   void name_owner(std::string_view owner) { owner_ = owner; }
 
@@ -97,8 +102,9 @@ class field_reader {
       refuse_value(key, "a map", element, presence::required);
       return false;
     }
-    field_reader nested(owner_.empty() ? key : owner_ + ": " + key, *map);
+    field_reader nested(owner_.empty() ? key : owner_ + ": " + key, *map, in_lists_);
     nested.read_all(into);
+    if (in_lists_ == strangers::refused) nested.refuse_unknown_keys();
     if (nested.wrong_ && !wrong_) wrong_ = nested.wrong_;
     return !nested.wrong_;
   }
@@ -124,6 +130,7 @@ class field_reader {
 
   std::string owner_;
   const wire::map& from_;
+  strangers in_lists_;
   std::vector<std::string_view> known_;  // every key that was asked for
   std::optional<error> wrong_;
 };

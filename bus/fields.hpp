@@ -50,6 +50,14 @@ inline constexpr std::nullptr_t base_of = nullptr;
 
 // --- commands
 
+// The only list of maps in a command: what it may hold is checked as a command's own fields are.
+template <>
+inline constexpr auto fields_of<chat_message> = std::tuple{
+    field{"role", &chat_message::role, presence::required, range{1, limits::chat_role_bytes_max}},
+    field{"content", &chat_message::content},
+    field{"name", &chat_message::name, presence::optional, range{1, limits::chat_role_bytes_max}},
+};
+
 template <>
 inline constexpr std::string_view name_of<generate> = "generate";
 template <>
@@ -59,6 +67,7 @@ inline constexpr auto fields_of<generate> = [] {
   return std::tuple{
       field{"prompt", &generate::prompt, optional, range{1}},
       field{"ids", &generate::ids, optional, range{1, limits::prompt_ids_max}, range{0, token_max}},
+      field{"messages", &generate::messages, optional, range{1, limits::chat_messages_max}},
       field{"max_tokens", &generate::max_tokens, optional, range{1}},
       field{"temperature", &generate::temperature, optional, range{0}},
       field{"top_k", &generate::top_k, optional},
@@ -71,6 +80,7 @@ inline constexpr auto fields_of<generate> = [] {
       field{"hash", &generate::hash, optional},
       field{"stream", &generate::stream, optional},
       field{"ignore_eos", &generate::ignore_eos, optional},
+      field{"logprobs", &generate::logprobs, optional, range{0, limits::logprobs_max}},
   };
 }();
 
@@ -121,7 +131,32 @@ inline constexpr auto fields_of<plan> = std::tuple{
 template <>
 inline constexpr std::string_view name_of<subscribe> = "subscribe";
 
+template <>
+inline constexpr std::string_view name_of<tokenize> = "tokenize";
+template <>
+inline constexpr auto fields_of<tokenize> = std::tuple{
+    field{"text", &tokenize::text, presence::required, range{0, limits::tokenize_bytes_max}},
+    field{"special", &tokenize::special, presence::optional},
+};
+
+template <>
+inline constexpr std::string_view name_of<detokenize> = "detokenize";
+template <>
+inline constexpr auto fields_of<detokenize> = std::tuple{
+    field{"ids", &detokenize::ids, presence::required, range{0, limits::prompt_ids_max}, range{0, std::numeric_limits<token_id>::max()}},
+};
+
+template <>
+inline constexpr std::string_view name_of<experts> = "experts";
+
 // --- replies
+
+template <>
+inline constexpr auto fields_of<token_logprob> = std::tuple{
+    field{"token", &token_logprob::id},
+    field{"text", &token_logprob::text},
+    field{"logprob", &token_logprob::logprob},
+};
 
 template <>
 inline constexpr std::string_view name_of<token> = "token";
@@ -130,6 +165,8 @@ inline constexpr auto fields_of<token> = std::tuple{
     field{"index", &token::index},
     field{"token", &token::id},
     field{"text", &token::text},
+    field{"logprob", &token::logprob, presence::optional},
+    field{"top", &token::top, presence::optional},
 };
 
 template <>
@@ -174,7 +211,10 @@ inline constexpr auto fields_of<card_info> = std::tuple{
     field{"kind", &card_info::kind},           field{"layer_begin", &card_info::layer_begin},
     field{"layer_end", &card_info::layer_end}, field{"resident", &card_info::resident},
     field{"fast_path", &card_info::fast_path}, field{"hits", &card_info::hits},
-    field{"misses", &card_info::misses},       field{"rss_mib", &card_info::rss_mib},
+    field{"misses", &card_info::misses},       field{"misses_cpu", &card_info::misses_cpu},
+    field{"misses_copied", &card_info::misses_copied},
+    field{"flips", &card_info::flips},         field{"slots_to_fill", &card_info::slots_to_fill},
+    field{"rss_mib", &card_info::rss_mib},
     field{"gpu", &card_info::gpu, presence::optional},
     field{"gpu_name", &card_info::gpu_name, presence::optional},
     field{"pci_address", &card_info::pci_address, presence::optional},
@@ -206,6 +246,9 @@ inline constexpr auto fields_of<status_report> = std::tuple{
     field{"windows", &status_report::windows},
     field{"rss_mib", &status_report::rss_mib},
     field{"rss_anon_mib", &status_report::rss_anon_mib},
+    field{"prompt_tokens", &status_report::prompt_tokens},
+    field{"gap_counts", &status_report::gap_counts},
+    field{"gap_ms_sum", &status_report::gap_ms_sum},
 };
 
 template <>
@@ -258,6 +301,32 @@ inline constexpr auto fields_of<subscribed> = std::tuple{
     field{"endpoints", &subscribed::endpoints},
     field{"sequence", &subscribed::sequence},
 };
+
+template <>
+inline constexpr std::string_view name_of<tokenized> = "tokenized";
+template <>
+inline constexpr auto fields_of<tokenized> = std::tuple{
+    field{"ids", &tokenized::ids},
+    field{"pieces", &tokenized::pieces},
+};
+
+template <>
+inline constexpr std::string_view name_of<detokenized> = "detokenized";
+template <>
+inline constexpr auto fields_of<detokenized> = std::tuple{field{"text", &detokenized::text}};
+
+template <>
+inline constexpr auto fields_of<expert_map> = std::tuple{
+    field{"device", &expert_map::device},     field{"layer_begin", &expert_map::layer_begin},
+    field{"layer_end", &expert_map::layer_end}, field{"experts", &expert_map::experts},
+    field{"resident", &expert_map::resident}, field{"heat", &expert_map::heat},
+    field{"heat_max", &expert_map::heat_max},
+};
+
+template <>
+inline constexpr std::string_view name_of<experts_report> = "experts";
+template <>
+inline constexpr auto fields_of<experts_report> = std::tuple{field{"cards", &experts_report::cards}};
 
 template <>
 inline constexpr std::string_view name_of<error> = "error";

@@ -9,10 +9,14 @@
 //   lease      lease_report                               lease_report
 //   plan       plan_report                                plan_report
 //   subscribe  subscribed                                 subscribed; the events themselves come from bus/events.hpp's socket
+//   tokenize   tokenized                                  tokenized
+//   detokenize detokenized                                detokenized
+//   experts    experts_report                             experts_report
 //   any        error                                      error
 #pragma once
 #include "bus/request_id.hpp"
 #include "config/ids.hpp"
+#include "config/limits.hpp"
 #include "config/result.hpp"
 #include <cstdint>
 #include <optional>
@@ -24,9 +28,19 @@ namespace ebb::bus {
 
 // --- commands
 
+// What one party of a conversation said.
+struct chat_message {
+  std::string role;     // "system", "user", "assistant", or what else the model's template knows
+  std::string content;  // may be empty
+  std::string name;     // empty: none
+  friend bool operator==(const chat_message&, const chat_message&) = default;
+};
+
 struct generate {
-  std::string prompt;              // exactly one of prompt and ids is given; the other is empty
-  std::vector<token_id> ids;       // each >= 0
+  // Exactly one of the three is given; the others are empty.
+  std::string prompt;
+  std::vector<token_id> ids;           // each >= 0
+  std::vector<chat_message> messages;  // a conversation, written out by the model's chat template for the assistant to go on
 
   // Absent: the daemon's [sampling] default.
   std::optional<std::uint32_t> max_tokens;      // >= 1
@@ -42,6 +56,7 @@ struct generate {
   bool hash = false;              // done carries a hash of every logit
   bool stream = true;             // false: no token replies, the whole text in done
   bool ignore_eos = false;
+  std::optional<std::uint32_t> logprobs;  // each token comes with its log probability and so many of the likeliest; needs stream
   friend bool operator==(const generate&, const generate&) = default;
 };
 
@@ -89,7 +104,25 @@ struct subscribe {
   friend bool operator==(const subscribe&, const subscribe&) = default;
 };
 
-using command = std::variant<generate, cancel, vram, status, cards, lease, plan, subscribe>;
+// The tokens of a text, without the one that begins a prompt.
+struct tokenize {
+  std::string text;      // at most limits::tokenize_bytes_max bytes
+  bool special = false;  // special tokens written in the text are taken as such; false: their letters are plain text
+  friend bool operator==(const tokenize&, const tokenize&) = default;
+};
+
+// The text of tokens, special ones as the vocabulary writes them.
+struct detokenize {
+  std::vector<token_id> ids;  // each >= 0
+  friend bool operator==(const detokenize&, const detokenize&) = default;
+};
+
+// Which experts are in a slot, and how hot each is.
+struct experts {
+  friend bool operator==(const experts&, const experts&) = default;
+};
+
+using command = std::variant<generate, cancel, vram, status, cards, lease, plan, subscribe, tokenize, detokenize, experts>;
 
 struct request {
   request_id id;      // empty in a text command, never in a msgpack one
@@ -100,10 +133,20 @@ struct request {
 
 // --- replies
 
+struct token_logprob {
+  token_id id = 0;
+  std::string text;   // the token's own bytes, special ones as the vocabulary writes them; on the wire U+FFFD for what is no UTF-8
+  float logprob = 0;  // finite, <= 0
+  friend bool operator==(const token_logprob&, const token_logprob&) = default;
+};
+
 struct token {
   std::uint64_t index = 0;  // of this answer's tokens, from 0
   token_id id = 0;
   std::string text;  // may be empty: a token can end in the middle of a UTF-8 character
+  // If generate::logprobs asked: by the softmax of the model's logits as they are, before temperature, penalties and cuts.
+  std::optional<float> logprob;
+  std::vector<token_logprob> top;  // the likeliest, likeliest first, of equal ones the lower id; none without a chance
   friend bool operator==(const token&, const token&) = default;
 };
 
@@ -149,7 +192,11 @@ struct card_info {
   bool resident = false;
   bool fast_path = false;
   std::uint64_t hits = 0;
-  std::uint64_t misses = 0;
+  std::uint64_t misses = 0;         // of which
+  std::uint64_t misses_cpu = 0;     // the CPU computed, and
+  std::uint64_t misses_copied = 0;  // were copied to the GPU and computed there
+  std::uint64_t flips = 0;          // times the stage became resident, or stopped being so
+  std::uint32_t slots_to_fill = 0;  // mapped, and waiting for the expert that is to come; 0: the refill is over
   double rss_mib = 0;  // what a host card's arena holds of the system's memory; 0 on a GPU
 
   // Of a GPU; absent or empty on a host card.
@@ -182,6 +229,10 @@ struct status_report {
   std::uint64_t windows = 0;
   double rss_mib = 0;
   double rss_anon_mib = 0;
+  std::uint64_t prompt_tokens = 0;  // read since the start
+  // Gaps between two tokens of an answer: how many lasted up to each of limits::gap_bounds_ms, and longer than all of them.
+  std::vector<std::uint64_t> gap_counts = std::vector<std::uint64_t>(limits::gap_bounds_ms.size() + 1);
+  double gap_ms_sum = 0;  // of all of them
   friend bool operator==(const status_report&, const status_report&) = default;
 };
 
@@ -236,9 +287,39 @@ struct subscribed {
   friend bool operator==(const subscribed&, const subscribed&) = default;
 };
 
+struct tokenized {
+  std::vector<token_id> ids;
+  std::vector<std::string> pieces;  // the bytes of each; on the wire U+FFFD for what is no UTF-8 by itself
+  friend bool operator==(const tokenized&, const tokenized&) = default;
+};
+
+struct detokenized {
+  std::string text;  // on the wire U+FFFD for what is no UTF-8
+  friend bool operator==(const detokenized&, const detokenized&) = default;
+};
+
+// Of one card. Expert e of layer l has the number n = (l - layer_begin) * experts + e. Both texts are bytes in lower-case hex, two digits each.
+struct expert_map {
+  std::uint32_t device = 0;
+  std::uint32_t layer_begin = 0;
+  std::uint32_t layer_end = 0;
+  std::uint32_t experts = 0;  // of a layer
+  std::string resident;       // bit n % 8 (least significant first) of byte n / 8: whether it is in a slot; the last byte's spare bits are 0
+  std::string heat;           // byte n: its use lately, 255 being the hottest of the card, 0 only what was not used
+  double heat_max = 0;        // uses of the hottest, each halved every 256 windows
+  friend bool operator==(const expert_map&, const expert_map&) = default;
+};
+
+struct experts_report {
+  std::vector<expert_map> cards;
+  friend bool operator==(const experts_report&, const experts_report&) = default;
+};
+
 struct reply {
   request_id id;  // of the request; empty for a text command
-  std::variant<token, done, vram_report, cards_report, status_report, cancelled, lease_report, plan_report, subscribed, error> body;
+  std::variant<token, done, vram_report, cards_report, status_report, cancelled, lease_report, plan_report, subscribed, tokenized, detokenized,
+               experts_report, error>
+      body;
 
   // Whether the request is answered with this: everything but a token.
   bool last() const noexcept { return !std::holds_alternative<token>(body); }

@@ -38,9 +38,17 @@ template <class Command>
 void check_whole(const Command&, field_reader&) {}
 
 void check_whole(const generate& asked, field_reader& reader) {
-  if (!asked.prompt.empty() && !asked.ids.empty())
-    reader.refuse(errc::bad_value, "prompt and ids are both given; give one of them");
-  if (asked.prompt.empty() && asked.ids.empty()) reader.refuse(errc::missing_key, "prompt is missing; give it, or ids instead");
+  std::vector<std::string_view> given;
+  if (!asked.prompt.empty()) given.push_back("prompt");
+  if (!asked.ids.empty()) given.push_back("ids");
+  if (!asked.messages.empty()) given.push_back("messages");
+  if (given.empty()) reader.refuse(errc::missing_key, "prompt is missing; give it, or ids or messages instead");
+  if (given.size() > 1) {
+    reader.refuse(errc::bad_value, std::string(given[0]) + " and " + std::string(given[1]) + " are both given; give one of them");
+  }
+  if (asked.logprobs && !asked.stream) {
+    reader.refuse(errc::bad_value, "logprobs come with the tokens, and stream is false; leave one of them out");
+  }
 }
 
 // Which fields an action of `lease` has, and which of them must be there.
@@ -101,7 +109,7 @@ std::string no_such_command(std::string_view name) {
 result<request> read_request(const wire::map& fields) {
   request out;
   std::string name;
-  field_reader reader("", fields);
+  field_reader reader("", fields, field_reader::strangers::refused);
   read_version(reader);
   reader.read("id", out.id);
   reader.read("cmd", name);

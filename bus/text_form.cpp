@@ -149,6 +149,13 @@ std::string shown(const std::optional<T>& what) {
   return shown(*what);
 }
 
+template <class T>
+std::string shown(const std::vector<T>& what) {
+  std::string out;
+  for (const T& each : what) out.append(out.empty() ? "" : ",").append(shown(each));
+  return out;
+}
+
 template <class Message>
 void append_line(std::string& out, std::string_view command, const Message& message) {
   out += command;

@@ -1,5 +1,6 @@
 // config/limits.hpp: every bound of a queue, a retry, a wait or a size, with its unit and its reason.
 #pragma once
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -39,8 +40,14 @@ inline constexpr std::uint32_t sessions_open_max = 512;  // of those, generate r
 inline constexpr std::uint32_t sessions_of_client_max = 256;  // of those, one client's: another always gets a turn
 inline constexpr std::uint32_t replies_remembered = 1024;    // ids whose answer is given again, not done again
 inline constexpr std::uint32_t prompt_ids_max = 1u << 20;    // tokens of a prompt given as ids; above any model's context
+inline constexpr std::uint32_t chat_messages_max = 1u << 15; // of a conversation; a template takes some hundred steps for each
+inline constexpr std::uint32_t chat_role_bytes_max = 64;     // of a role or a name: words, not texts
+inline constexpr std::uint32_t logprobs_max = 20;            // likeliest tokens shown beside each; as in the OpenAI-style API
+inline constexpr std::uint32_t tokenize_bytes_max = 512u << 10;  // a token takes a byte or more: both lists of the answer stay below message_values_max
+inline constexpr std::size_t detokenized_bytes_max = 8u << 20;   // the answer's text; twice its bytes, should all of it need repair, are a frame
 inline constexpr std::size_t message_values_max = std::size_t{1} << 21;  // of a frame: a tree costs some 50 times its bytes
 inline constexpr std::size_t message_depth_max = 4;                      // the deepest message is map > array > map
+static_assert(2 * std::size_t{tokenize_bytes_max} + 64 < message_values_max);
 inline constexpr std::size_t quoted_bytes_max = 80;          // of outside text in an error: published names are below 64
 
 // --- a chat template, which comes from a stranger's file. All of them used up, rendering ends within two seconds (measured).
@@ -54,6 +61,9 @@ inline constexpr std::size_t chat_output_bytes_max = 2 * message_bytes_max;  // 
 inline constexpr std::size_t chat_bytes_made_max = 256u << 20;    // all texts and lists on the way: a template copies a message a few times
 inline constexpr std::size_t chat_range_max = 1u << 16;           // of a range; as many as Jinja's sandbox allows, with room
 inline constexpr std::size_t chat_width_max = 256;                // of an indent
+
+// --- figures since the start
+inline constexpr std::array<double, 10> gap_bounds_ms{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};  // between two tokens; 20 to 50 is what a reader no longer sees
 
 // --- leases
 inline constexpr std::uint32_t leases_max = 256;                  // in all; a sidecar holds one a job

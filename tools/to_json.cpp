@@ -5,7 +5,14 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-json body_of(const bus::token& token) { return {{"type", "token"}, {"index", token.index}, {"token", token.id}, {"text", token.text}}; }
+json body_of(const bus::token& token) {
+  json out{{"type", "token"}, {"index", token.index}, {"token", token.id}, {"text", token.text}};
+  if (!token.logprob) return out;
+  out["logprob"] = *token.logprob;
+  out["top"] = json::array();
+  for (const bus::token_logprob& each : token.top) out["top"].push_back({{"token", each.id}, {"text", each.text}, {"logprob", each.logprob}});
+  return out;
+}
 
 json body_of(const bus::done& summary) {
   json out{{"type", "done"},
@@ -52,6 +59,10 @@ json body_of(const bus::plan_report& report) {
 
 json body_of(const bus::subscribed& answer) { return {{"type", "subscribed"}, {"endpoints", answer.endpoints}, {"sequence", answer.sequence}}; }
 
+json body_of(const bus::tokenized& answer) { return {{"type", "tokenized"}, {"ids", answer.ids}, {"pieces", answer.pieces}}; }
+json body_of(const bus::detokenized& answer) { return {{"type", "detokenized"}, {"text", answer.text}}; }
+json body_of(const bus::experts_report& report) { return {{"type", "experts"}, {"cards", list_of(report.cards)}}; }
+
 json body_of(const bus::status_report& report) {
   json out{{"type", "status"}};
   out.update(to_json(report));
@@ -86,6 +97,10 @@ json to_json(const bus::card_info& info) {
               {"fast_path", info.fast_path},
               {"hits", info.hits},
               {"misses", info.misses},
+              {"misses_cpu", info.misses_cpu},
+              {"misses_copied", info.misses_copied},
+              {"flips", info.flips},
+              {"slots_to_fill", info.slots_to_fill},
               {"rss_mib", info.rss_mib}});
   if (info.gpu) out["gpu"] = *info.gpu;
   if (!info.gpu_name.empty()) out["gpu_name"] = info.gpu_name;
@@ -129,7 +144,15 @@ json to_json(const bus::status_report& report) {
           {"tokens_generated", report.tokens_generated},
           {"windows", report.windows},
           {"rss_mib", report.rss_mib},
-          {"rss_anon_mib", report.rss_anon_mib}};
+          {"rss_anon_mib", report.rss_anon_mib},
+          {"prompt_tokens", report.prompt_tokens},
+          {"gap_counts", report.gap_counts},
+          {"gap_ms_sum", report.gap_ms_sum}};
+}
+
+json to_json(const bus::expert_map& map) {
+  return {{"device", map.device},     {"layer_begin", map.layer_begin}, {"layer_end", map.layer_end}, {"experts", map.experts},
+          {"resident", map.resident}, {"heat", map.heat},               {"heat_max", map.heat_max}};
 }
 
 namespace {

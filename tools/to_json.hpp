@@ -13,6 +13,7 @@ nlohmann::ordered_json to_json(const bus::card_info& info);
 nlohmann::ordered_json to_json(const bus::status_report& report);
 nlohmann::ordered_json to_json(const bus::lease_info& lease);
 nlohmann::ordered_json to_json(const bus::card_plan& plan);
+nlohmann::ordered_json to_json(const bus::expert_map& map);
 
 nlohmann::ordered_json to_json(const bus::event& what);
 

@@ -21,7 +21,7 @@ std::string refusal_of(const std::string& packed) {
 TEST_CASE("a reply is the map that docs/BUS.md describes") {
   // Fixed keys, small numbers in one byte, in the order of the field lists.
   const auto encoded = [](const reply& answer) { return std::string(as_text(encode_reply(answer, false))); };
-  CHECK(encoded({id_7(), token{0, 5, "hi"}}) ==
+  CHECK(encoded({id_7(), token{0, 5, "hi", {}, {}}}) ==
         "\x87\xa1v\x01\xa2id\x07\xa4type\xa5token\xa4last\xc2\xa5index" + std::string(1, '\0') + "\xa5token\x05\xa4text\xa2hi");
   CHECK(encoded({{std::string("x")}, cancelled{}}) ==
         "\x84\xa1v\x01\xa2id\xa1x\xa4type\xa9"
@@ -71,7 +71,7 @@ TEST_CASE("a reply that is not one is refused by the name of what is wrong") {
 }
 
 TEST_CASE("a text that is not UTF-8 leaves the daemon repaired") {
-  const auto answer = decode_reply(encode_reply({id_7(), token{0, 1, "a\xf0\x9f\x98z"}}, false));
+  const auto answer = decode_reply(encode_reply({id_7(), token{0, 1, "a\xf0\x9f\x98z", {}, {}}}, false));
   REQUIRE(answer.has_value());
   CHECK(std::get<token>(answer->body).text == "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz");
 }

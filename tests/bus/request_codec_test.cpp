@@ -139,7 +139,7 @@ TEST_CASE("a wrong envelope is refused by the name of what is wrong") {
       {pack::map({{"v", one}, {"id", seven}, {"cmd", one}}), errc::bad_value, "cmd must be text, not 1"},
       {ask("vrm"), errc::unknown_command, "there is no command \"vrm\"; did you mean \"vram\"?"},
       {ask("sing"), errc::unknown_command,
-       "there is no command \"sing\"; the commands are generate, cancel, vram, status, cards, lease, plan, subscribe"},
+       "there is no command \"sing\"; the commands are generate, cancel, vram, status, cards, lease, plan, subscribe, tokenize, detokenize, experts"},
   });
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("a wrong vram is refused by the name of the field") {
 TEST_CASE("a wrong generate is refused by the name of the field") {
   const std::string token_wanted = "must be a whole number from 0 to 2147483647, not ";
   check_refused({
-      {ask("generate"), errc::missing_key, "generate: prompt is missing; give it, or ids instead"},
+      {ask("generate"), errc::missing_key, "generate: prompt is missing; give it, or ids or messages instead"},
       {ask_generate("ids", pack::list({pack::whole(1)})), errc::bad_value,
        "generate: prompt and ids are both given; give one of them"},
       {ask("generate", {{"prompt", pack::text("")}}), errc::bad_value,
@@ -240,6 +240,78 @@ TEST_CASE("a wrong generate is refused by the name of the field") {
       {ask_generate("stream", pack::whole(1)), errc::bad_value, "generate: stream must be true or false, not 1"},
       {ask_generate("temprature", pack::whole(1)), errc::unknown_key,
        "generate: there is no field \"temprature\"; did you mean \"temperature\"?"},
+  });
+}
+
+namespace {
+
+std::string ask_messages(std::initializer_list<std::string> messages) { return ask("generate", {{"messages", pack::list(messages)}}); }
+
+std::string said(const std::string& role, const std::string& content) { return pack::map({{"role", pack::text(role)}, {"content", pack::text(content)}}); }
+
+// With one field more.
+std::string said(const std::string& role, const std::string& content, const std::string& key, const std::string& value) {
+  return pack::map({{"role", pack::text(role)}, {"content", pack::text(content)}, {key, value}});
+}
+
+}  // namespace
+
+TEST_CASE("a conversation is a list of messages, each with a role, a content and perhaps a name") {
+  const auto asked = decoded<generate>(ask_messages({said("system", ""), said("user", "hello", "name", pack::text("Ada"))}));
+  CHECK(asked.messages == std::vector<chat_message>{{"system", "", ""}, {"user", "hello", "Ada"}});
+  CHECK(asked.prompt.empty());
+}
+
+TEST_CASE("a wrong message of a conversation is refused by its number and the name of the field") {
+  const std::string role = "role must be text of 1 to 64 bytes, not ";
+  check_refused({
+      {ask_messages({}), errc::bad_value, "generate: messages must be a list of 1 to 32768, not a list of 0"},
+      {ask("generate", {{"messages", pack::text("hello")}}), errc::bad_value, "generate: messages must be a list of 1 to 32768, not \"hello\""},
+      {ask_messages({pack::text("hello")}), errc::bad_value, "generate: messages[0] must be a map, not \"hello\""},
+      {ask_messages({said("user", "a"), pack::map({{"content", pack::text("hello")}})}), errc::missing_key,
+       "generate: messages[1]: role is missing; it must be text of 1 to 64 bytes"},
+      {ask_messages({pack::map({{"role", pack::text("user")}})}), errc::missing_key, "generate: messages[0]: content is missing; it must be text"},
+      {ask_messages({said("", "hello")}), errc::bad_value, "generate: messages[0]: " + role + "\"\""},
+      {ask_messages({pack::map({{"role", pack::whole(1)}, {"content", pack::text("hello")}})}), errc::bad_value, "generate: messages[0]: " + role + "1"},
+      {ask_messages({pack::map({{"role", pack::text("user")}, {"content", pack::list({})}})}), errc::bad_value,
+       "generate: messages[0]: content must be text, not a list of 0"},
+      {ask_messages({said("user", "hello", "name", pack::text(""))}), errc::bad_value,
+       "generate: messages[0]: name must be text of 1 to 64 bytes, not \"\""},
+      {ask_messages({said("user", "hello", "tool_calls", pack::list({}))}), errc::unknown_key,
+       "generate: messages[0]: there is no field \"tool_calls\"; the fields are role, content, name"},
+      {ask_messages({said("user", "hello", "role", pack::text("user"))}), errc::malformed, "generate: messages[0]: role is given twice; give it once"},
+      {ask_generate("messages", pack::list({said("user", "hello")})), errc::bad_value, "generate: prompt and messages are both given; give one of them"},
+      {ask("generate", {{"ids", pack::list({pack::whole(1)})}, {"messages", pack::list({said("user", "hello")})}}), errc::bad_value,
+       "generate: ids and messages are both given; give one of them"},
+  });
+}
+
+TEST_CASE("log probabilities are taken up to their bound, and only with tokens to carry them") {
+  CHECK(decoded<generate>(ask_generate("logprobs", pack::whole(0))).logprobs == 0u);
+  CHECK(decoded<generate>(ask_generate("logprobs", pack::whole(20))).logprobs == 20u);
+  CHECK_FALSE(decoded<generate>(ask_generate("seed", pack::whole(1))).logprobs);
+  check_refused({
+      {ask_generate("logprobs", pack::whole(21)), errc::bad_value, "generate: logprobs must be a whole number from 0 to 20, not 21"},
+      {ask_generate("logprobs", pack::boolean(true)), errc::bad_value, "generate: logprobs must be a whole number from 0 to 20, not true"},
+      {ask("generate", {{"prompt", pack::text("a")}, {"logprobs", pack::whole(1)}, {"stream", pack::boolean(false)}}), errc::bad_value,
+       "generate: logprobs come with the tokens, and stream is false; leave one of them out"},
+  });
+}
+
+TEST_CASE("tokenize and detokenize take what is theirs, and refuse the rest by name") {
+  CHECK(decoded<tokenize>(ask("tokenize", {{"text", pack::text("")}})) == tokenize{"", false});
+  CHECK(decoded<tokenize>(ask("tokenize", {{"text", pack::text("a")}, {"special", pack::boolean(true)}})) == tokenize{"a", true});
+  CHECK(decoded<detokenize>(ask("detokenize", {{"ids", pack::list({})}})).ids.empty());
+  CHECK(decoded<detokenize>(ask("detokenize", {{"ids", pack::list({pack::whole(7)})}})).ids == std::vector<token_id>{7});
+  check_refused({
+      {ask("tokenize"), errc::missing_key, "tokenize: text is missing; it must be text of at most 524288 bytes"},
+      {ask("tokenize", {{"text", pack::text(std::string(524289, 'x'))}}), errc::bad_value,
+       "tokenize: text must be text of at most 524288 bytes, not \"" + std::string(80, 'x') + "\"..."},
+      {ask("tokenize", {{"text", pack::text("a")}, {"special", pack::whole(1)}}), errc::bad_value, "tokenize: special must be true or false, not 1"},
+      {ask("detokenize"), errc::missing_key, "detokenize: ids is missing; it must be a list of at most 1048576"},
+      {ask("detokenize", {{"ids", pack::list({pack::signed_whole(-1)})}}), errc::bad_value,
+       "detokenize: ids[0] must be a whole number from 0 to 2147483647, not -1"},
+      {ask("experts", {{"device", pack::whole(0)}}), errc::unknown_key, "experts: there is no field \"device\"; the fields are v, id, cmd"},
   });
 }
 

@@ -83,16 +83,16 @@ TEST_CASE("an answer to VRAM is a line for each card and then VRAM-DONE") {
 }
 
 TEST_CASE("an answer to CARDS has the fields of VRAM and then its own") {
-  CHECK(answered(cards_report{{{example_card(), "host", 0, 12, true, false, 10, 3, 402.5, {}, {}, {}, {}, {}}}}) ==
+  CHECK(answered(cards_report{{{example_card(), "host", 0, 12, true, false, 10, 3, 1, 2, 4, 5, 402.5, {}, {}, {}, {}, {}}}}) ==
         "CARDS device=0 reserve_mib=700 expert_slots=96 expert_slots_full=128 expert_cache_mib=402.5 expert_cache_full_mib=537 "
         "vram_free_mib=701.125 prompt_chunk=512 short_mib=0 took_ms=3.25 kind=host layer_begin=0 layer_end=12 resident=true "
-        "fast_path=false hits=10 misses=3 rss_mib=402.5\nCARDS-DONE");
+        "fast_path=false hits=10 misses=3 misses_cpu=1 misses_copied=2 flips=4 slots_to_fill=5 rss_mib=402.5\nCARDS-DONE");
 }
 
 TEST_CASE("in an answer to CARDS a GPU is named, and a host card has no word of one") {
-  const card_info host{example_card(), "host", 0, 12, true, false, 10, 3, 402.5, {}, {}, {}, {}, {}};
+  const card_info host{example_card(), "host", 0, 12, true, false, 10, 3, 1, 2, 4, 5, 402.5, {}, {}, {}, {}, {}};
   CHECK_THAT(answered(cards_report{{host}}), Catch::EndsWith(" rss_mib=402.5\nCARDS-DONE"));
-  const card_info gpu{example_card(), "cuda", 0, 12, true, true, 10, 3, 0, 1, "Some GPU", "0000:17:00.0", "GPU-0011", 512.5};
+  const card_info gpu{example_card(), "cuda", 0, 12, true, true, 10, 3, 1, 2, 4, 5, 0, 1, "Some GPU", "0000:17:00.0", "GPU-0011", 512.5};
   CHECK_THAT(answered(cards_report{{gpu}}),
              Catch::EndsWith(" rss_mib=0 gpu=1 gpu_name=\"Some GPU\" pci_address=0000:17:00.0 uuid=GPU-0011 held_mib=512.5\nCARDS-DONE"));
 }
@@ -103,10 +103,13 @@ TEST_CASE("an answer to STATUS quotes what is not one plain word") {
   report.state = "ready";
   report.model = "a \"big\" model";
   report.uptime_s = 12;
+  report.prompt_tokens = 7;
+  report.gap_counts = {3, 0, 1};
+  report.gap_ms_sum = 45.5;
   CHECK(
       answered(report) ==
       "STATUS version=0.1.0 state=ready model=\"a \\\"big\\\" model\" architecture=\"\" layers=0 experts=0 context=0 sessions=0 "
-      "sessions_max=0 waiting=0 uptime_s=12 tokens_generated=0 windows=0 rss_mib=0 rss_anon_mib=0\nSTATUS-DONE");
+      "sessions_max=0 waiting=0 uptime_s=12 tokens_generated=0 windows=0 rss_mib=0 rss_anon_mib=0 prompt_tokens=7 gap_counts=3,0,1 gap_ms_sum=45.5\nSTATUS-DONE");
 }
 
 TEST_CASE("an error is one line, whatever its text") {

@@ -50,12 +50,23 @@ std::optional<Int> drawn_option() {
   return *rc::gen::arbitrary<bool>() ? std::optional(*rc::gen::arbitrary<Int>()) : std::nullopt;
 }
 
+inline chat_message drawn_chat_message() {
+  return {*some_text(limits::chat_role_bytes_max), *any_text(), *rc::gen::arbitrary<bool>() ? *some_text(limits::chat_role_bytes_max) : std::string()};
+}
+
+inline std::vector<token_id> drawn_ids() { return *rc::gen::container<std::vector<token_id>>(rc::gen::nonNegative<token_id>()); }
+
 inline generate drawn_generate() {
   generate out;
-  if (*rc::gen::arbitrary<bool>()) {
-    out.prompt = *some_text(1000);
-  } else {
-    out.ids = *rc::gen::nonEmpty(rc::gen::container<std::vector<token_id>>(rc::gen::nonNegative<token_id>()));
+  switch (*rc::gen::inRange(0, 3)) {
+    case 0:
+      out.prompt = *some_text(1000);
+      break;
+    case 1:
+      out.ids = *rc::gen::nonEmpty(rc::gen::container<std::vector<token_id>>(rc::gen::nonNegative<token_id>()));
+      break;
+    default:
+      for (int n = *rc::gen::inRange(1, 4); n > 0; --n) out.messages.push_back(drawn_chat_message());
   }
   if (*rc::gen::arbitrary<bool>()) out.max_tokens = *rc::gen::positive<std::uint32_t>();
   out.temperature = *maybe_between(0, 5);
@@ -70,6 +81,7 @@ inline generate drawn_generate() {
   out.hash = *rc::gen::arbitrary<bool>();
   out.stream = *rc::gen::arbitrary<bool>();
   out.ignore_eos = *rc::gen::arbitrary<bool>();
+  if (out.stream && *rc::gen::arbitrary<bool>()) out.logprobs = *rc::gen::inRange<std::uint32_t>(0, limits::logprobs_max + 1);
   return out;
 }
 
@@ -109,7 +121,7 @@ inline lease drawn_lease() {
 
 inline request drawn_request() {
   request out{*some_id(), false, {}};
-  switch (*rc::gen::inRange(0, 8)) {
+  switch (*rc::gen::inRange(0, 11)) {
     case 0:
       out.command = drawn_generate();
       break;
@@ -131,6 +143,15 @@ inline request drawn_request() {
     case 6:
       out.command = subscribe{};
       break;
+    case 7:
+      out.command = tokenize{*any_text(), *rc::gen::arbitrary<bool>()};
+      break;
+    case 8:
+      out.command = detokenize{drawn_ids()};
+      break;
+    case 9:
+      out.command = experts{};
+      break;
     default:
       out.command = cards{};
       break;
@@ -147,6 +168,13 @@ T drawn() {
   }
 }
 
+template <class T>
+std::vector<T> several(T (*draw)()) {
+  std::vector<T> out(*rc::gen::inRange<std::size_t>(0, 4));
+  for (T& each : out) each = draw();
+  return out;
+}
+
 inline card_report drawn_card() {
   return {drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<double>(),
           drawn<double>(),        drawn<double>(),        drawn<std::uint32_t>(), drawn<double>(),        drawn<double>()};
@@ -154,26 +182,34 @@ inline card_report drawn_card() {
 
 inline card_info drawn_card_info() {
   return {drawn_card(),  drawn<std::string>(),   drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<bool>(),
-          drawn<bool>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<double>(),
+          drawn<bool>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(),
+          drawn<std::uint64_t>(), drawn<std::uint32_t>(), drawn<double>(),
           drawn_option<std::uint32_t>(), drawn<std::string>(), drawn<std::string>(), drawn<std::string>(), drawn_option<double>()};
 }
 
 inline status_report drawn_status() {
   return {drawn<std::string>(),   drawn<std::string>(),   drawn<std::string>(),   drawn<std::string>(),   drawn<std::uint32_t>(),
           drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(),
-          drawn<double>(),        drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<double>(),        drawn<double>()};
+          drawn<double>(),        drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<double>(),        drawn<double>(),
+          drawn<std::uint64_t>(), several(drawn<std::uint64_t>), drawn<double>()};
+}
+
+inline token_logprob drawn_logprob() { return {*rc::gen::nonNegative<token_id>(), drawn<std::string>(), (*maybe_between(-40, 0)).value_or(0)}; }
+
+inline token drawn_token() {
+  token out{drawn<std::uint64_t>(), *rc::gen::nonNegative<token_id>(), drawn<std::string>(), {}, {}};
+  out.logprob = *maybe_between(-40, 0);
+  if (out.logprob) out.top = several(drawn_logprob);
+  return out;
+}
+
+inline expert_map drawn_expert_map() {
+  return {drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<std::string>(), drawn<std::string>(), drawn<double>()};
 }
 
 inline done drawn_done() {
   return {drawn<std::string>(), drawn<std::string>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<double>(),
           drawn<double>(),      drawn<double>(),      drawn<double>(),        drawn<double>(),        drawn<std::string>()};
-}
-
-template <class T>
-std::vector<T> several(T (*draw)()) {
-  std::vector<T> out(*rc::gen::inRange<std::size_t>(0, 4));
-  for (T& each : out) each = draw();
-  return out;
 }
 
 inline lease_info drawn_lease_info() {
@@ -187,9 +223,9 @@ inline card_plan drawn_plan() {
 
 inline reply drawn_reply() {
   reply out{*rc::gen::arbitrary<bool>() ? *some_id() : request_id{}, {}};
-  switch (*rc::gen::inRange(0, 10)) {
+  switch (*rc::gen::inRange(0, 13)) {
     case 0:
-      out.body = token{drawn<std::uint64_t>(), *rc::gen::nonNegative<token_id>(), drawn<std::string>()};
+      out.body = drawn_token();
       break;
     case 1:
       out.body = drawn_done();
@@ -214,6 +250,15 @@ inline reply drawn_reply() {
       break;
     case 8:
       out.body = subscribed{several(drawn<std::string>), drawn<std::uint64_t>()};
+      break;
+    case 9:
+      out.body = tokenized{drawn_ids(), several(drawn<std::string>)};
+      break;
+    case 10:
+      out.body = detokenized{drawn<std::string>()};
+      break;
+    case 11:
+      out.body = experts_report{several(drawn_expert_map)};
       break;
     default:
       out.body = error{static_cast<errc>(*rc::gen::inRange(0, static_cast<int>(errc::internal) + 1)), drawn<std::string>()};
