@@ -60,13 +60,8 @@ bus::status_report measured(bus::status_report report, std::chrono::nanoseconds 
 
 error stopped() { return {errc::cancelled, "told to stop while the model was being loaded"}; }
 
-// What can be set but is not served by this version is refused rather than ignored, above all what is about access.
-result<void> refuse_unserved(const settings& from) {
-  const settings defaults;
-  const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)}};
-  for (const auto& [key, is_set] : unserved) {
-    if (is_set) return fail(errc::bad_value, "setting `" + std::string(key) + "`: this version does not serve it yet; leave it at its default");
-  }
+// What contradicts itself is refused rather than ignored.
+result<void> refuse_contradictions(const settings& from) {
   if (from.auto_yield && !from.vram_elastic) {
     return fail(errc::bad_value, "setting `auto_yield`: caches keep their size while `vram_elastic` is false; set that to true, or this to false");
   }
@@ -307,7 +302,7 @@ engine::~engine() {
 result<std::unique_ptr<engine>> engine::start(const engine_options& options, reply_sink sink) {
   std::unique_ptr<engine> started(new engine);
   started->left_behind_ = options.world.left_behind;
-  if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
+  if (auto sane = refuse_contradictions(options.from); !sane) return fail(sane.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto chosen = started->choose_devices(options); !chosen) return fail(chosen.error());
   started->restore_profile(options);

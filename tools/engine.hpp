@@ -50,6 +50,7 @@ struct engine_world {
 
 struct engine_options {
   settings from;
+  std::filesystem::path settings_file;                 // that `from` was read from; empty: none. Only the daemon looks at it
   std::string forced_isa;                              // the value of EBB_ISA; empty: the fastest
   std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
   std::stop_token stop;                                // ends the start early

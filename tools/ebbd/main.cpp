@@ -61,13 +61,14 @@ int serve(const arguments& given) {
   auto from = read_settings(given);
   if (!from) return report(from.error());
   const char* isa = std::getenv("EBB_ISA");
-  auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .stop = stop.token(), .warn = warn});
+  auto started = tools::daemon::start({.from = *from, .settings_file = given.config, .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .stop = stop.token(), .warn = warn});
   if (!started && stop.token().stop_requested()) return stopping(stop);
   if (!started) return report(started.error());
   const auto& daemon = **started;
   std::cout << "ebbd ready: " << from->model << " on " << daemon.engine().cards().size() << " card(s), " << daemon.engine().n_threads()
             << " thread(s), " << kernels::cpu::to_string(daemon.engine().isa()) << "; listening at";
   for (const auto& endpoint : daemon.endpoints()) std::cout << ' ' << endpoint;
+  if (!daemon.url().empty()) std::cout << ' ' << daemon.url();
   std::cout << std::endl;
   if (const auto trouble = daemon.state_trouble()) std::cerr << "ebbd: " << trouble->text << '\n';
   warn_of_short(daemon.engine());
