@@ -190,9 +190,11 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink)
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
                              actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell, prompt_chunk_of(of.chosen_.cards),
                                                        windows_at_once(of.chosen_.cards)});
+  const auto today = [unix_ms = world.unix_ms] { return std::chrono::sys_seconds(std::chrono::seconds(unix_ms() / 1000)); };
+  actors::chat_prompt conversations(of.chat_->chat, of.vocabulary_, today);
   actors::gateway_options gateway{
       .about = describe(*of.weights_, from, of.context_),
-      .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
+      .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, std::move(conversations), from.sampling, of.context_),
       .sink = std::move(sink),
       .measure = [now = world.now, began = world.now()](bus::status_report report) { return measured(std::move(report), now() - began); },
       .request_taken = [this] { backlog_.fetch_sub(1, std::memory_order_relaxed); },
@@ -342,6 +344,7 @@ result<void> engine::open_model(const engine_options& options) {
   auto vocabulary = model::read_vocabulary(weights_->file());
   if (!vocabulary) return fail(vocabulary.error());
   vocabulary_ = std::move(*vocabulary);
+  chat_ = model::read_chat_template(weights_->file());
   auto isa = kernels::cpu::choose(options.forced_isa);
   if (!isa) return fail(isa.error());
   isa_ = *isa;

@@ -49,6 +49,13 @@ void warn_of_short(const tools::engine& engine) {
   }
 }
 
+// Conversations are then written in a plain form, which the model may never have seen.
+void warn_of_chat(const tools::engine& engine) {
+  if (const auto& obstacle = engine.chat_obstacle()) {
+    std::cerr << "ebbd: conversations are written in a plain form (docs/CHAT_TEMPLATE.md): " << obstacle->text << '\n';
+  }
+}
+
 // Waits for the signal that ends the daemon, or names the one that has come.
 int stopping(tools::stop_signals& stop) {
   const char* signal = stop.wait();
@@ -72,6 +79,7 @@ int serve(const arguments& given) {
   std::cout << std::endl;
   if (const auto trouble = daemon.state_trouble()) std::cerr << "ebbd: " << trouble->text << '\n';
   warn_of_short(daemon.engine());
+  warn_of_chat(daemon.engine());
   return stopping(stop);
 }
 
