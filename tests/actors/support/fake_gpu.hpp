@@ -34,6 +34,7 @@ class fake_gpu_stage final : public kernels::gpu_stage {
   }
   ~fake_gpu_stage() override { gpu_->memory.others_bytes -= gpu_->stage_bytes; }
 
+  result<void> choose_ways(std::span<const kernels::expert_entry>) override { return {}; }
   result<void> run(const kernels::stage_window& what, float*) override {
     if (gpu_->before_window) gpu_->before_window();
     if (gpu_->failure) return fail(*gpu_->failure);
