@@ -96,13 +96,17 @@ struct window_timing {
   double misses_ms = 0;    // of the CPU, computing
   double waiting_ms = 0;   // of the CPU, for the GPU
   std::uint32_t misses_cpu = 0, misses_copied = 0;
-  double copy_ms_an_expert = 0, cpu_ms_an_expert = 0;  // as the choice between the two was measured; 0: not yet
+  double copy_ms_an_expert = 0, cpu_ms_an_expert = 0;  // as choose_ways found; 0: it was not called
 };
 
 // The layers that live on a GPU, with their keys and values. One thread at a time.
 class gpu_stage {
  public:
   virtual ~gpu_stage() = default;
+
+  // Measures what a missing expert costs on the CPU and copied, in some 10 ms, for a first share of both; windows go on learning. Until then
+  // all are copied, or none from a store that is not pinned. Pre: `experts` as in stage_window, none in a slot (asserts). Errors: card_lost.
+  virtual result<void> choose_ways(std::span<const expert_entry> experts) = 0;
 
   // Carries x [rows, d_model] in host memory through the layers, in place; returns when it has ended.
   // Errors: card_lost (the GPU failed or did not answer in time), out_of_memory.

@@ -1,5 +1,6 @@
 #include "model/gpu_stage.hpp"
 #include "config/assert.hpp"
+#include <mutex>
 #include <utility>
 
 namespace ebb::model {
@@ -56,6 +57,7 @@ result<std::unique_ptr<gpu_stage>> gpu_stage::make(std::shared_ptr<const checkpo
   auto on_gpu = made->gpu_->make_stage(description, made->misses_);
   if (!on_gpu) return fail(on_gpu.error());
   made->on_gpu_ = std::move(*on_gpu);
+  if (auto chosen = made->choose_ways(); !chosen) return fail(chosen.error());
   return made;
 }
 
@@ -65,6 +67,13 @@ gpu_stage::gpu_stage(std::shared_ptr<const checkpoint> weights, const stage_opti
       store_(std::move(store)),
       misses_(store_->experts(), dims(), wanted.layer_begin, wanted.layer_end, ops, pool),
       gpu_(std::move(gpu)) {}
+
+// Cards start side by side and share RAM and the threads: one after the other, so that none measures another.
+result<void> gpu_stage::choose_ways() {
+  static std::mutex turn;
+  const std::lock_guard alone(turn);
+  return on_gpu_->choose_ways(expert_table(store_->experts(), options().layer_begin, options().layer_end).entries());
+}
 
 result<void> gpu_stage::do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
                                window_hints hints) {

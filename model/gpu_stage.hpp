@@ -35,6 +35,7 @@ class gpu_stage final : public stage {
   gpu_stage(std::shared_ptr<const checkpoint> weights, const stage_options& options, std::shared_ptr<const expert_store> store,
             std::shared_ptr<kernels::gpu> gpu, const kernels::cpu::ops& ops, kernels::cpu::worker_pool& pool);
 
+  result<void> choose_ways();
   result<void> do_run(std::span<const window_row> rows, std::span<const std::uint32_t> sampled, const expert_table& experts, float* x,
                       window_hints hints) override;
 

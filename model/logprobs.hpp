@@ -21,6 +21,8 @@ struct token_logprob {
 struct row_logprobs {
   float picked;
   std::vector<token_logprob> likeliest;  // likeliest first, of equal ones the lower id; none whose logit is minus infinity
+
+  friend bool operator==(const row_logprobs&, const row_logprobs&) = default;
 };
 
 // Pre: `logits` has no NaN, and a finite largest; `picked` is below its size (asserts). O(logits), and a comparison with the least of

@@ -11,6 +11,7 @@
 #pragma once
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/stage_memory.hpp"
+#include "kernels/miss_share.hpp"
 #include "kernels/rope.hpp"
 #include <chrono>
 #include <map>
@@ -36,6 +37,7 @@ class stage final : public gpu_stage {
   static result<std::unique_ptr<stage>> make(std::shared_ptr<const device> on, const stage_description& what, miss_pool& misses);
   ~stage() override;
 
+  result<void> choose_ways(std::span<const expert_entry> experts) override;
   result<void> run(const stage_window& what, float* x) override;
   std::span<const std::uint32_t> picked(std::uint32_t layer, std::uint32_t row) const noexcept override;
   std::span<const float> logits() const noexcept override;
@@ -57,11 +59,6 @@ class stage final : public gpu_stage {
     graph_handle graph;           // null: it could not be captured, for want of memory
     std::uint32_t last_used = 0;  // the number of a window
     std::uint64_t size_bytes = 0; // by which the driver's free figure fell when it was made; others on the GPU may have had a part in it
-  };
-  // Some that are in no slot.
-  struct absent_experts {
-    std::uint32_t layer;
-    std::vector<std::uint32_t> experts;
   };
   // An expert with all its places in a chunk of many rows: [first, first + n).
   struct group {
@@ -87,10 +84,11 @@ class stage final : public gpu_stage {
   cudaGraphExec_t graph_for(const graph_key& key);
   void answer_bell(std::uint32_t n);
   void count_copied(const stage_window& what, std::uint32_t n);
-  result<void> use_ways(const stage_window& what);
-  result<void> choose_ways(const stage_window& what);
-  result<std::uint32_t> best_share(const stage_window& what, std::span<const absent_experts> layers, std::uint32_t tried);
-  result<double> ms_of(const stage_window& what, std::uint32_t layer, std::span<const std::uint32_t> on_cpu, std::span<const std::uint32_t> copied);
+  void use_ways(bool beside_copies);
+  miss_share* share_of(std::uint32_t layer) noexcept;  // null: none was measured
+  void learn_way(std::uint32_t layer, std::uint32_t n_misses, double ms) noexcept;
+  result<double> median_ms(std::span<const expert_entry> experts, std::span<const std::uint32_t> layers, std::uint32_t n, std::uint32_t on_cpu);
+  result<double> ms_of(std::uint32_t layer, std::span<const expert_entry> experts, std::uint32_t on_cpu);
 
   // Many rows.
   result<void> run_many(const stage_window& what, std::uint32_t begin, std::uint32_t n);
@@ -118,10 +116,9 @@ class stage final : public gpu_stage {
   std::uint32_t window_number_ = 0;
   std::uint32_t bell_handled_ = 0;
   std::optional<std::uint64_t> experts_version_;
-  bool ways_chosen_ = false;
-  std::optional<bool> ways_beside_copies_;     // those that the GPU has; none: it has none yet, or others
-  std::optional<std::uint64_t> ways_version_;  // of the experts that were last looked at for it
-  std::size_t sampled_ = 0;              // of the last run
+  std::map<decltype(layer_on_device::expert_formats), miss_share> shares_;  // by the formats of a layer's experts
+  std::optional<bool> ways_all_on_cpu_;      // as the GPU has them; none: it has none yet, or others
+  std::size_t sampled_ = 0;                  // of the last run
   std::vector<group> groups_;
   std::vector<std::uint32_t> counts_;        // [n_experts], scratch of group_picks
   std::vector<std::uint32_t> tiles_before_;  // [groups + 1]: tiles before each group

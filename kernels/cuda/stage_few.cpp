@@ -19,9 +19,7 @@ std::uint64_t free_now() {
 }  // namespace
 
 result<void> stage::run_few(const stage_window& what, std::uint32_t n, std::uint32_t chunks) {
-  if (!what.resident) {
-    if (auto used = use_ways(what); !used) return used;
-  }
+  if (!what.resident) use_ways(what.link_busy);
   // What a window reads was sent before, and capturing forgets errors.
   if (auto begun = check(cudaGetLastError(), "a launch failed"); !begun) return lost(begun.error().text);
   const std::uint32_t bucket = std::min(std::bit_ceil(chunks), memory_->chunks_of(memory_->shape().context - 1));
@@ -193,8 +191,10 @@ void stage::answer_bell(std::uint32_t n) {
   x.n_cols = memory_->shape().d_model;
   for (unsigned p = 0; p < 2; ++p) x.part[p] = {memory_->posted[p].q, memory_->posted[p].d, memory_->posted[p].sum};
   misses_.compute(bell.layer, {bell.misses, n_misses}, x, memory_->results);
+  const double took_ms = ms_since(began);
+  learn_way(bell.layer, n_misses, took_ms);
   timing_.misses_cpu += n_misses;
-  timing_.misses_ms += ms_since(began);
+  timing_.misses_ms += took_ms;
 }
 
 }  // namespace ebb::kernels::cuda

@@ -171,7 +171,7 @@ void stage_memory::describe_pinned(allocator& from) {
   place_row_host = from.take<std::uint32_t>(pairs_max);
   place_pair_host = from.take<std::uint32_t>(pairs_max);
   sampled_host = from.take<std::uint32_t>(chunk_rows_);
-  cpu_of_host = from.take<std::uint32_t>(2 * shape_.n_layers * (doorbell_misses_max + 1));
+  cpu_of_host = from.take<std::uint32_t>(shape_.n_layers * (doorbell_misses_max + 1));
   tiles_host = from.take<matmul_tile>(std::size_t{matrices_per_expert} * tiles_max);
   x_host = from.take<float>(std::size_t{chunk_rows_} * shape_.d_model);
   bell = from.take<mailslot>(1);

@@ -80,7 +80,7 @@ class stage_memory {
   std::byte* input_host = nullptr;
   device_expert* experts_host = nullptr;
   std::uint32_t* picked_host = nullptr;     // [n_layers, rows_max, top_k]; the GPU writes it
-  std::uint32_t *place_row_host = nullptr, *place_pair_host = nullptr, *sampled_host = nullptr, *cpu_of_host = nullptr;  // the last: [2, n_layers, doorbell_misses_max + 1], beside a busy link too
+  std::uint32_t *place_row_host = nullptr, *place_pair_host = nullptr, *sampled_host = nullptr, *cpu_of_host = nullptr;  // the last as cpu_of
   matmul_tile* tiles_host = nullptr;
   float *logits_host = nullptr, *x_host = nullptr;  // x_host: [R, d_model], what comes back
   mailslot* bell = nullptr;

@@ -117,10 +117,14 @@ TEST_CASE("a cache that is no whole number of segments ends with a smaller one, 
   CHECK(holds(*arena, 5 * mib, bytes));
 }
 
+// The driver takes some memory for its own books when a GPU is first mapped to the last MiB, and keeps it: so that is done once before.
 TEST_CASE("more than the device has is out_of_memory, and what was mapped before stays as it was", "[gpu][figures]") {
   const auto on = gpu();
-  const std::uint64_t segment = 4 * gib, before = free_on(*on);
-  auto arena = make_arena(on, segment, before + 2 * segment);
+  const std::uint64_t segment = 4 * gib;
+  auto arena = make_arena(on, segment, free_on(*on) + 2 * segment);
+  for (segment_index each = 0; arena->map(each);) ++each;
+  give_all_back(*arena);
+  const std::uint64_t before = free_on(*on);
   result<void> mapped;
   segment_index count = 0;
   while ((mapped = arena->map(count))) ++count;

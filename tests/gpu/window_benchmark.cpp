@@ -41,7 +41,7 @@ void print(const char* what, std::uint32_t n_rows, const window_figures& found) 
               found.median_ms, found.least_ms, found.most_ms, n_rows * 1000 / found.median_ms, found.timing.upload_ms, found.timing.misses_cpu,
               found.timing.misses_ms, found.timing.misses_copied, found.timing.waiting_ms);
   if (n_rows == 1 && found.timing.copy_ms_an_expert > 0) {
-    std::printf("    an expert takes %.3f ms to copy and %.3f ms on the CPU, as measured at the first window with misses\n", found.timing.copy_ms_an_expert,
+    std::printf("    an expert takes %.3f ms to copy and %.3f ms on the CPU, as measured when it was made\n", found.timing.copy_ms_an_expert,
                 found.timing.cpu_ms_an_expert);
   }
 }

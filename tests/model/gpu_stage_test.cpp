@@ -57,6 +57,21 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
+TEST_CASE("a GPU measures once, before its first window and with every expert in the store, who shall serve its misses") {
+  const std::uint32_t begin = 1, end = 3;
+  stage_on_gpu made(begin, end);
+  REQUIRE(made.gpu->state.chosen_by.size() == 1);
+  const std::vector<kernels::expert_entry>& given = made.gpu->state.chosen_by.front();
+  REQUIRE(given.size() == made.table.entries().size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    CHECK_FALSE(given[i].in_slot);
+    CHECK(given[i].matrix[0] == made.table.entries()[i].matrix[0]);
+  }
+  std::vector<float> x(rows.size() * demo_model()->dims().d_model);
+  REQUIRE(made.stage->run(rows, {}, made.table, x.data()));
+  CHECK(made.gpu->state.chosen_by.size() == 1);
+}
+
 TEST_CASE("two stages on GPUs, with some experts in slots, give the logits and picks of one host stage") {
   const shape& dims = demo_model()->dims();
   const std::uint32_t border = 2;

@@ -10,6 +10,7 @@ namespace ebb::model::test {
 struct host_gpu_state {
   std::optional<error> refusal;   // of make_stage
   std::optional<error> failure;   // of run
+  std::vector<std::vector<kernels::expert_entry>> chosen_by;  // what each choose_ways was given
   std::optional<kernels::stage_window> last;  // its spans end with the call
   kernels::miss_pool* misses = nullptr;
 };
@@ -18,6 +19,11 @@ class host_gpu_stage final : public kernels::gpu_stage {
  public:
   host_gpu_stage(std::unique_ptr<stage> by, const catalog& store, host_gpu_state& state) : by_(std::move(by)), store_(store), state_(state) {}
 
+  result<void> choose_ways(std::span<const kernels::expert_entry> experts) override {
+    state_.chosen_by.emplace_back(experts.begin(), experts.end());
+    if (state_.failure) return fail(*state_.failure);
+    return {};
+  }
   result<void> run(const kernels::stage_window& what, float* x) override {
     state_.last = what;
     if (state_.failure) return fail(*state_.failure);
