@@ -81,8 +81,9 @@ result<std::unique_ptr<card>> card::make(std::shared_ptr<const model::checkpoint
     EBB_ASSERT(options.heat_before->size() == std::size_t{weights->dims().n_layers} * weights->dims().n_experts);
     memory.restore_heat(std::span(*options.heat_before).subspan(first, n_experts));
   }
-  return std::unique_ptr<card>(
-      new card(std::move(weights), std::move(vocabulary), options, std::move(*stage), std::move(memory), std::move(now)));
+  std::unique_ptr<card> made(new card(std::move(weights), std::move(vocabulary), options, std::move(*stage), std::move(memory), std::move(now)));
+  made->device_bytes_ = options.gpu ? options.gpu->about().total_bytes : card_bytes;
+  return made;
 }
 
 card::card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<const model::tokenizer> vocabulary,
@@ -377,6 +378,7 @@ bus::card_info card::info(std::uint64_t free_bytes) const {
   said.layer_end = options_.layer_end;
   said.resident = memory_.resident();
   said.fast_path = fast_path();
+  said.memory_mib = to_mib(device_bytes_);
   said.hits = hits_;
   said.misses = misses_cpu_ + misses_copied_;
   said.misses_cpu = misses_cpu_;

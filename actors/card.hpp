@@ -113,6 +113,7 @@ class card {
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
   card_options options_;
+  std::uint64_t device_bytes_ = 0;  // of the whole device
   card_memory memory_;  // outlives the stage, whose last window may still read the slots
   std::unique_ptr<model::stage> stage_;
   clock_fn now_;

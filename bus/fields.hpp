@@ -214,7 +214,7 @@ inline constexpr auto fields_of<card_info> = std::tuple{
     field{"misses", &card_info::misses},       field{"misses_cpu", &card_info::misses_cpu},
     field{"misses_copied", &card_info::misses_copied},
     field{"flips", &card_info::flips},         field{"slots_to_fill", &card_info::slots_to_fill},
-    field{"rss_mib", &card_info::rss_mib},
+    field{"rss_mib", &card_info::rss_mib},     field{"memory_mib", &card_info::memory_mib},
     field{"gpu", &card_info::gpu, presence::optional},
     field{"gpu_name", &card_info::gpu_name, presence::optional},
     field{"pci_address", &card_info::pci_address, presence::optional},

@@ -198,6 +198,7 @@ struct card_info {
   std::uint64_t flips = 0;          // times the stage became resident, or stopped being so
   std::uint32_t slots_to_fill = 0;  // mapped, and waiting for the expert that is to come; 0: the refill is over
   double rss_mib = 0;  // what a host card's arena holds of the system's memory; 0 on a GPU
+  double memory_mib = 0;  // of the whole device: a GPU's by the driver, a host card's as the settings give it
 
   // Of a GPU; absent or empty on a host card.
   std::optional<std::uint32_t> gpu;  // as the driver counts

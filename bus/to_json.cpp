@@ -101,7 +101,8 @@ json to_json(const card_info& info) {
               {"misses_copied", info.misses_copied},
               {"flips", info.flips},
               {"slots_to_fill", info.slots_to_fill},
-              {"rss_mib", info.rss_mib}});
+              {"rss_mib", info.rss_mib},
+              {"memory_mib", info.memory_mib}});
   if (info.gpu) out["gpu"] = *info.gpu;
   if (!info.gpu_name.empty()) out["gpu_name"] = info.gpu_name;
   if (!info.pci_address.empty()) out["pci_address"] = info.pci_address;

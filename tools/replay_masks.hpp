@@ -35,6 +35,7 @@ inline constexpr std::array replay_masks{
     replay_mask{"gap_ms_sum", masked::always, "comes from times"},
     replay_mask{"rss_mib", masked::always, "of the process and its machine"},
     replay_mask{"rss_anon_mib", masked::always, "of the process and its machine"},
+    replay_mask{"memory_mib", masked::always, "of the machine, where a host card has no size of its own"},
     replay_mask{"gpu", masked::always, "of the machine"},
     replay_mask{"gpu_name", masked::always, "of the machine"},
     replay_mask{"pci_address", masked::always, "of the machine"},

@@ -13,6 +13,7 @@ void add_model_routes(routes& into, context& of);   // /v1/models
 void add_state_routes(routes& into, context& of);   // /health, /v1/status, /v1/cards, /v1/experts
 void add_event_routes(routes& into, context& of);   // /v1/events
 void add_token_routes(routes& into, context& of);   // /tokenize, /detokenize
+void add_metrics_routes(routes& into, context& of); // /metrics
 void add_config_routes(routes& into, context& of);  // /v1/config
 
 routes all_routes(context& of);

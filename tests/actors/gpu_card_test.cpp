@@ -77,6 +77,7 @@ TEST_CASE("a card on a GPU names it, and says what it holds there") {
   CHECK(info.pci_address == "0000:11:00.0");
   CHECK(info.uuid == "GPU-fake-1");
   CHECK(info.rss_mib == 0);
+  CHECK(info.memory_mib == 100);
   REQUIRE(info.held_mib);
   CHECK(*info.held_mib == Approx(5 + info.report.expert_cache_mib));
   CHECK(info.resident);
@@ -85,6 +86,7 @@ TEST_CASE("a card on a GPU names it, and says what it holds there") {
   CHECK(host.kind == "host");
   CHECK_FALSE(host.gpu);
   CHECK_FALSE(host.held_mib);
+  CHECK(host.memory_mib >= host.report.expert_cache_mib);
 }
 
 TEST_CASE("a GPU runs the fast path from its adoption to the first step of a shrink, and never merely because all experts are there") {

@@ -83,18 +83,18 @@ TEST_CASE("an answer to VRAM is a line for each card and then VRAM-DONE") {
 }
 
 TEST_CASE("an answer to CARDS has the fields of VRAM and then its own") {
-  CHECK(answered(cards_report{{{example_card(), "host", 0, 12, true, false, 10, 3, 1, 2, 4, 5, 402.5, {}, {}, {}, {}, {}}}}) ==
+  CHECK(answered(cards_report{{{example_card(), "host", 0, 12, true, false, 10, 3, 1, 2, 4, 5, 402.5, 1024, {}, {}, {}, {}, {}}}}) ==
         "CARDS device=0 reserve_mib=700 expert_slots=96 expert_slots_full=128 expert_cache_mib=402.5 expert_cache_full_mib=537 "
         "vram_free_mib=701.125 prompt_chunk=512 short_mib=0 took_ms=3.25 kind=host layer_begin=0 layer_end=12 resident=true "
-        "fast_path=false hits=10 misses=3 misses_cpu=1 misses_copied=2 flips=4 slots_to_fill=5 rss_mib=402.5\nCARDS-DONE");
+        "fast_path=false hits=10 misses=3 misses_cpu=1 misses_copied=2 flips=4 slots_to_fill=5 rss_mib=402.5 memory_mib=1024\nCARDS-DONE");
 }
 
 TEST_CASE("in an answer to CARDS a GPU is named, and a host card has no word of one") {
-  const card_info host{example_card(), "host", 0, 12, true, false, 10, 3, 1, 2, 4, 5, 402.5, {}, {}, {}, {}, {}};
-  CHECK_THAT(answered(cards_report{{host}}), Catch::EndsWith(" rss_mib=402.5\nCARDS-DONE"));
-  const card_info gpu{example_card(), "cuda", 0, 12, true, true, 10, 3, 1, 2, 4, 5, 0, 1, "Some GPU", "0000:17:00.0", "GPU-0011", 512.5};
+  const card_info host{example_card(), "host", 0, 12, true, false, 10, 3, 1, 2, 4, 5, 402.5, 1024, {}, {}, {}, {}, {}};
+  CHECK_THAT(answered(cards_report{{host}}), Catch::EndsWith(" rss_mib=402.5 memory_mib=1024\nCARDS-DONE"));
+  const card_info gpu{example_card(), "cuda", 0, 12, true, true, 10, 3, 1, 2, 4, 5, 0, 81920, 1, "Some GPU", "0000:17:00.0", "GPU-0011", 512.5};
   CHECK_THAT(answered(cards_report{{gpu}}),
-             Catch::EndsWith(" rss_mib=0 gpu=1 gpu_name=\"Some GPU\" pci_address=0000:17:00.0 uuid=GPU-0011 held_mib=512.5\nCARDS-DONE"));
+             Catch::EndsWith(" rss_mib=0 memory_mib=81920 gpu=1 gpu_name=\"Some GPU\" pci_address=0000:17:00.0 uuid=GPU-0011 held_mib=512.5\nCARDS-DONE"));
 }
 
 TEST_CASE("an answer to STATUS quotes what is not one plain word") {

@@ -39,7 +39,7 @@ TEST_CASE("a card has the keys of the bus and its values, numbers as numbers") {
         R"("vram_free_mib":6.625,"prompt_chunk":64,"short_mib":0.25,"took_ms":3.5})");
 
   const bus::card_info info{.report = a_card(), .kind = "host", .layer_begin = 3, .layer_end = 6, .resident = true, .fast_path = false,
-                            .hits = 5, .misses = 7, .misses_cpu = 3, .misses_copied = 4, .flips = 2, .slots_to_fill = 6, .rss_mib = 4.5, .gpu = 2, .gpu_name = "Some GPU", .pci_address = "0000:17:00.0",
+                            .hits = 5, .misses = 7, .misses_cpu = 3, .misses_copied = 4, .flips = 2, .slots_to_fill = 6, .rss_mib = 4.5, .memory_mib = 81920, .gpu = 2, .gpu_name = "Some GPU", .pci_address = "0000:17:00.0",
                             .uuid = "GPU-0011", .held_mib = 512.5};
   const json whole = to_json(info);
   CHECK(keys_of(whole) == bus_keys(info));
@@ -56,6 +56,7 @@ TEST_CASE("a card has the keys of the bus and its values, numbers as numbers") {
   CHECK(whole["flips"] == 2);
   CHECK(whole["slots_to_fill"] == 6);
   CHECK(whole["rss_mib"] == 4.5);
+  CHECK(whole["memory_mib"] == 81920);
   CHECK(whole["gpu"] == 2);
   CHECK(whole["gpu_name"] == "Some GPU");
   CHECK(whole["pci_address"] == "0000:17:00.0");
