@@ -3,6 +3,8 @@
 #include "bus/messages.hpp"
 #include "config/settings.hpp"
 #include "tools/synthetic_model.hpp"
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -53,6 +55,12 @@ struct lease_options {
   std::optional<std::uint32_t> wait_s;
   std::string owner;  // empty: the command's name
   bool json = false;
+};
+
+struct top_options {
+  std::chrono::milliseconds interval{1000};
+  bool once = false;          // one picture, as lines, as also where the output is no terminal
+  std::size_t columns = 100;  // of that picture
 };
 
 struct events_options {
@@ -114,6 +122,8 @@ int lease(const daemon_choice& daemon, const lease_options& options);
 int events(const daemon_choice& daemon, const events_options& options);
 int plan(const daemon_choice& daemon, const vram_options& options);
 int status(const daemon_choice& daemon, bool json);
+// Until q or a signal: the cards of a daemon, its rates and leases, each second.
+int top(const daemon_choice& daemon, const top_options& options);
 int inspect(const inspect_options& options);
 int logits(const logits_options& options);
 int verify(const verify_options& options);

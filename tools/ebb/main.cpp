@@ -217,6 +217,19 @@ int main(int argc, char** argv) {
   status_command->footer(examples("  ebb status\n  ebb status --json\n"));
   status_command->callback([&] { code = status(daemon, status_json); });
 
+  top_options top_given;
+  std::uint32_t interval_ms = 1000;
+  auto* top_command = app.add_subcommand("top", "the cards, rates, leases and experts of a daemon, live; q quits");
+  add_daemon(*top_command, daemon);
+  top_command->add_option("--interval", interval_ms, "milliseconds between two pictures")->check(whole_from(100, 60'000, " of milliseconds"))->capture_default_str();
+  top_command->add_flag("--once", top_given.once, "print one picture and end, as where the output is no terminal");
+  top_command->add_option("--columns", top_given.columns, "width of that one picture")->check(whole_from(20, 1000, " of columns"))->capture_default_str();
+  top_command->footer(examples("  ebb top\n  ebb top --once\n"));
+  top_command->callback([&] {
+    top_given.interval = std::chrono::milliseconds(interval_ms);
+    code = top(daemon, top_given);
+  });
+
   inspect_options inspect_given;
   auto* inspect_command = app.add_subcommand("inspect", "what a model file holds, and what of it fits in memory");
   inspect_command->add_option("model", inspect_given.model, "GGUF file (the first one of a sharded model)")->required();

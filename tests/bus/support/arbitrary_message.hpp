@@ -183,7 +183,7 @@ inline card_report drawn_card() {
 inline card_info drawn_card_info() {
   return {drawn_card(),  drawn<std::string>(),   drawn<std::uint32_t>(), drawn<std::uint32_t>(), drawn<bool>(),
           drawn<bool>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(), drawn<std::uint64_t>(),
-          drawn<std::uint64_t>(), drawn<std::uint32_t>(), drawn<double>(),
+          drawn<std::uint64_t>(), drawn<std::uint32_t>(), drawn<double>(), drawn<double>(),
           drawn_option<std::uint32_t>(), drawn<std::string>(), drawn<std::string>(), drawn<std::string>(), drawn_option<double>()};
 }
 
