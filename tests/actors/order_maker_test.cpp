@@ -72,6 +72,9 @@ TEST_CASE("log probabilities are passed on up to the most that are shown") {
   CHECK((*maker().make(asked))->params.logprobs == limits::logprobs_max);
   asked.logprobs = limits::logprobs_max + 1;
   check_refused(asked, errc::bad_value, "`logprobs` is 21");
+  asked.logprobs = 1;
+  asked.stream = false;
+  check_refused(asked, errc::bad_value, "`logprobs`: they come with the tokens");
 }
 
 TEST_CASE("what a client leaves open is the default, and what it says is not") {

@@ -83,7 +83,7 @@ void print_use(const bus::card_info& card) {
 void print_status(const bus::status_report& now, const bus::cards_report& cards) {
   std::printf("ebbd %s  %s  up %.0f s\n", on_one_line(now.version).c_str(), on_one_line(now.state).c_str(), now.uptime_s);
   std::printf("model %s (%s, %u layers, %u experts), context %u\n", on_one_line(now.model).c_str(), on_one_line(now.architecture).c_str(), now.layers, now.experts, now.context);
-  std::printf("sessions %u of %u, %u waiting; %llu tokens in %llu windows, %llu of prompts read\n", now.sessions, now.sessions_max, now.waiting,
+  std::printf("sessions %u of %u, %u waiting; %llu tokens in %llu windows, %llu prompt tokens read\n", now.sessions, now.sessions_max, now.waiting,
               shown(now.tokens_generated), shown(now.windows), shown(now.prompt_tokens));
   print_gaps(now);
   std::printf("memory %.1f MiB resident, %.1f MiB of it its own\n", now.rss_mib, now.rss_anon_mib);
