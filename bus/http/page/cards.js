@@ -1,6 +1,6 @@
 // bus/http/page/cards.js: each card: whose its memory is, what is in its cache, and the way back to the reserve of the start.
 import { ask } from "./api.js";
-import { announce, by_id, keep_children, make, set_attribute, set_text, show_error } from "./dom.js";
+import { announce, by_id, keep_children, make, on_press, set_attribute, set_text, show_error } from "./dom.js";
 import { count, mib, whole } from "./format.js";
 import { divide } from "./memory.js";
 
@@ -36,13 +36,12 @@ function make_card(card, on_lend) {
     make("p", { class: "filled" }),
     make("p", { class: "error", role: "alert", hidden: true }));
   lend.addEventListener("click", () => on_lend(card.device));
-  restore.addEventListener("click", () => restore_card(card.device, element, restore));
+  on_press(restore, () => restore_card(card.device, element));
   return element;
 }
 
-async function restore_card(device, element, button) {
+async function restore_card(device, element) {
   const error = element.querySelector(".error");
-  button.disabled = true;
   try {
     const { gpus } = await ask("POST", "/v1/vram", { reserve_mib: null, gpu: device });
     const now = gpus.find((each) => each.device === device);
@@ -50,8 +49,6 @@ async function restore_card(device, element, button) {
     announce(`Card ${device}: the reserve is ${whole(now.reserve_mib)} MiB again`);
   } catch (why) {
     show_error(error, why.message);
-  } finally {
-    button.disabled = false;
   }
 }
 

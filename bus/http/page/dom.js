@@ -58,6 +58,19 @@ export function keep_children(parent, items, key_of, make_child, update_child) {
   }
 }
 
+// Does `action` when the button is pressed, once at a time. The button stays enabled meanwhile, since a disabled one loses the focus.
+export function on_press(button, action) {
+  button.addEventListener("click", async () => {
+    if (button.getAttribute("aria-disabled") === "true") return;
+    button.setAttribute("aria-disabled", "true");
+    try {
+      await action();
+    } finally {
+      button.removeAttribute("aria-disabled");
+    }
+  });
+}
+
 let announced = 0;
 
 // Said by a screen reader when it has time, and seen by nobody.

@@ -1,6 +1,6 @@
 // bus/http/page/leases.js: who was lent how much of which card, and for how long still; and the button that takes it back.
 import { ask } from "./api.js";
-import { announce, by_id, keep_children, make, set_text, show_error } from "./dom.js";
+import { announce, by_id, keep_children, make, on_press, set_text, show_error } from "./dom.js";
 import { clock, whole } from "./format.js";
 
 function make_row(lease, on_taken_back) {
@@ -11,7 +11,7 @@ function make_row(lease, on_taken_back) {
     make("td", { class: "number" }, whole(lease.mib)),
     make("td", { class: "number left" }),
     make("td", { class: "action" }, button));
-  button.addEventListener("click", () => on_taken_back(lease, button));
+  on_press(button, () => on_taken_back(lease));
   return row;
 }
 
@@ -39,7 +39,7 @@ export class leases_panel {
     this.#table.hidden = leases.length === 0;
     this.#empty.hidden = leases.length > 0;
     const had_focus = this.#table.contains(document.activeElement);
-    keep_children(this.#table.tBodies[0], leases, (lease) => lease.lease_id, (lease) => make_row(lease, (...of) => this.#take_back(...of)), () => {});
+    keep_children(this.#table.tBodies[0], leases, (lease) => lease.lease_id, (lease) => make_row(lease, (of) => this.#take_back(of)), () => {});
     this.#count_down();
     // The button that was pressed may have gone with its row: the next one is where a keyboard goes on.
     if (had_focus && !this.#table.contains(document.activeElement)) (this.#table.querySelector("button") ?? document.querySelector("#cards button"))?.focus();
@@ -53,15 +53,13 @@ export class leases_panel {
     });
   }
 
-  async #take_back(lease, button) {
-    button.disabled = true;
+  async #take_back(lease) {
     try {
       await ask("DELETE", `/v1/vram/leases/${lease.lease_id}`);
       show_error(this.#error, "");
       announce(`${whole(lease.mib)} MiB of card ${lease.device} taken back`);
     } catch (why) {
       show_error(this.#error, why.message);
-      button.disabled = false;
     }
     this.#on_change();
   }

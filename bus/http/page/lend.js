@@ -13,6 +13,7 @@ export class lend_dialog {
   #on_change;
   #dialog = by_id("lend-dialog");
   #asking = null;
+  #lending = false;
   #timer = 0;
 
   constructor(fleet, on_change) {
@@ -59,9 +60,8 @@ export class lend_dialog {
   }
 
   async #lend() {
-    const submit = by_id("lend-submit");
-    if (submit.disabled) return;
-    submit.disabled = true;
+    if (this.#lending) return;
+    this.#lending = true;
     try {
       const wanted = this.#read();
       const granted = await ask("POST", "/v1/vram/leases", wanted);
@@ -72,7 +72,7 @@ export class lend_dialog {
     } catch (why) {
       show_error(by_id("lend-error"), why.message);
     } finally {
-      submit.disabled = false;
+      this.#lending = false;
     }
   }
 
