@@ -184,16 +184,24 @@ void batcher::count_hits(const window& done, const window_result& answer) {
 
 std::vector<session_token> batcher::complete(const window& done, const window_result& answer, time_point now) {
   EBB_ASSERT(done.sampled.size() == answer.picked.size());
-  each_session_of(done, [](session_entry& of, std::uint32_t) { --of.windows; });
+  each_session_of(done, [this](session_entry& of, std::uint32_t n_rows) {
+    --of.windows;
+    if (!of.last) prompt_tokens_ += n_rows;  // as yet: what is picked below belongs to the rows of the next window
+  });
   std::vector<session_token> tokens;
   tokens.reserve(answer.picked.size());
   for (const picked_token& picked : answer.picked) {
     session_entry& of = running_.at(picked.session);
-    if (of.generated == 0) of.first_token = now;
-    else of.gap_ms_max = std::max(of.gap_ms_max, milliseconds_between(of.last_token, now));
+    if (of.generated == 0) {
+      of.first_token = now;
+    } else {
+      const double gap_ms = milliseconds_between(of.last_token, now);
+      gaps_.note(gap_ms);
+      of.gap_ms_max = std::max(of.gap_ms_max, gap_ms);
+    }
     of.last_token = now;
     of.last = picked.token;
-    tokens.push_back({picked.session, of.generated++, picked.token, picked.text});
+    tokens.push_back({picked.session, of.generated++, picked.token, picked.text, picked.logprob, picked.top});
   }
   tokens_ += tokens.size();
   ++windows_;

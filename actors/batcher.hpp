@@ -7,6 +7,7 @@
 // A plain class: no CAF, no device; times are handed in. What a session costs and yields is counted here.
 #pragma once
 #include "actors/clock.hpp"
+#include "actors/gap_histogram.hpp"
 #include "actors/messages.hpp"
 #include "config/limits.hpp"
 #include <deque>
@@ -69,6 +70,8 @@ class batcher {
   std::uint32_t places() const noexcept { return static_cast<std::uint32_t>(of_place_.size()); }
   std::uint64_t windows() const noexcept { return windows_; }
   std::uint64_t tokens() const noexcept { return tokens_; }
+  std::uint64_t prompt_tokens() const noexcept { return prompt_tokens_; }  // of windows that have ended
+  const gap_histogram& gaps() const noexcept { return gaps_; }             // between two tokens of an answer
   bool has_room() const noexcept { return running_.size() < of_place_.size(); }
 
  private:
@@ -104,6 +107,8 @@ class batcher {
   std::uint64_t numbers_ = 0;  // of windows begun here; a card that repeats keeps the number
   std::uint64_t windows_ = 0;  // that have ended
   std::uint64_t tokens_ = 0;
+  std::uint64_t prompt_tokens_ = 0;
+  gap_histogram gaps_;
 };
 
 // The window that follows when every row of `done` decoded and no answer ended: each session's newest token at its next position.

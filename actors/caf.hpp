@@ -27,6 +27,8 @@ using heat_atom = caf::atom_constant<caf::atom("heat")>;      // how hot each ex
 using size_atom = caf::atom_constant<caf::atom("size")>;      // of a cache, without asking its device
 using save_atom = caf::atom_constant<caf::atom("save")>;      // write down what was learnt
 using order_atom = caf::atom_constant<caf::atom("order")>;    // from a request to tokens and settings
+using text_atom = caf::atom_constant<caf::atom("text")>;      // to tokens, or back
+using map_atom = caf::atom_constant<caf::atom("map")>;        // which experts are in slots
 using submit_atom = caf::atom_constant<caf::atom("submit")>;
 using token_atom = caf::atom_constant<caf::atom("token")>;
 using end_atom = caf::atom_constant<caf::atom("end")>;
@@ -83,6 +85,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::lease_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::plan)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::plan_report)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::card_plan)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::tokenize)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::tokenized)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::detokenize)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::detokenized)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::expert_map)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::request_id)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::client_id)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(ebb::bus::request)

@@ -1,4 +1,5 @@
 #include "actors/card.hpp"
+#include "actors/expert_map.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"
 #include "kernels/memory/host_arena.hpp"
@@ -175,8 +176,26 @@ void card::count_picks(const window& what, window_result& answer) {
   memory_.end_window();
   std::uint64_t hits = 0;
   for (const std::uint32_t of_row : answer.hits) hits += of_row;
+  const std::uint64_t misses = std::uint64_t{answer.picks_per_row} * n_rows - hits;
+  const std::uint64_t on_cpu = stage_->misses_on_cpu(misses);
+  EBB_ASSERT(on_cpu <= misses);
   hits_ += hits;
-  misses_ += std::uint64_t{answer.picks_per_row} * n_rows - hits;
+  misses_cpu_ += on_cpu;
+  misses_copied_ += misses - on_cpu;
+}
+
+// After whatever may have brought experts or taken them away.
+void card::count_flip() noexcept {
+  if (memory_.resident() == was_resident_) return;
+  was_resident_ = !was_resident_;
+  ++flips_;
+}
+
+void card::show_logprobs(const model::row_logprobs& of, picked_token& into) const {
+  into.logprob = of.picked;
+  for (const model::token_logprob& each : of.likeliest) {
+    into.top.push_back({each.token, std::string(vocabulary_->bytes_of(each.token, true)), each.logprob});
+  }
 }
 
 result<void> card::pick_tokens(const window& what, window_result& answer) {
@@ -189,6 +208,7 @@ result<void> card::pick_tokens(const window& what, window_result& answer) {
     model::step step = found->second.accept(stage_->logits().subspan(i * n_vocab, n_vocab));
     picked_token picked{.session = what.sampled[i].session, .token = step.token, .text = std::move(step.text), .finish = step.reason};
     if (step.reason != model::finish::none) picked.logits_hash = found->second.logits_hash_hex();
+    if (step.logprobs) show_logprobs(*step.logprobs, picked);
     answer.picked.push_back(std::move(picked));
   }
   return {};
@@ -200,6 +220,7 @@ void card::adapt() {
   windows_since_adapt_ = 0;
   // Where it fails, slots stay empty and their experts are read from the store.
   static_cast<void>(memory_.swap(memory_.cache().plan_swaps(limits::adapt_swaps_max, memory_.heat(), limits::adapt_margin)));
+  count_flip();
 }
 
 tl::unexpected<error> card::keeps_its_size() const {
@@ -258,8 +279,9 @@ void card::begin_towards(std::uint64_t keep_bytes) {
 
 bool card::resize_step() {
   EBB_ASSERT(resizing());
-  if (!resize_->step(now_, now_() + limits::resize_step)) return false;
-  return settled();
+  const bool done = resize_->step(now_, now_() + limits::resize_step);
+  count_flip();
+  return done && settled();
 }
 
 // The device is asked again once the memory has moved: somebody else may have taken what was just freed, or the pages of a growth
@@ -343,6 +365,8 @@ cache_size card::size() const {
   return {reserve_mib_, to_mib(memory_.arena().mapped_bytes()), to_mib(memory_.arena().layout().full_bytes)};
 }
 
+bus::expert_map card::experts() const { return map_of(options_.card, memory_.cache(), memory_.heat()); }
+
 stage_heat card::heat() const { return {options_.layer_begin, memory_.heat().heats()}; }
 
 bus::card_info card::info(std::uint64_t free_bytes) const {
@@ -354,7 +378,11 @@ bus::card_info card::info(std::uint64_t free_bytes) const {
   said.resident = memory_.resident();
   said.fast_path = fast_path();
   said.hits = hits_;
-  said.misses = misses_;
+  said.misses = misses_cpu_ + misses_copied_;
+  said.misses_cpu = misses_cpu_;
+  said.misses_copied = misses_copied_;
+  said.flips = flips_;
+  said.slots_to_fill = resize_ ? resize_->slots_to_fill() : 0;
   if (!options_.gpu) {
     said.rss_mib = to_mib(memory_.arena().held_bytes());
     return said;

@@ -90,6 +90,7 @@ class card {
   bus::card_info info(std::uint64_t free_bytes) const;  // with the device's free figure of just now
   cache_size size() const;   // without a question to the device
   stage_heat heat() const;
+  bus::expert_map experts() const;  // which of them are in a slot, and how hot each is
 
  private:
   card(std::shared_ptr<const model::checkpoint> weights, std::shared_ptr<const model::tokenizer> vocabulary, const card_options& options,
@@ -102,6 +103,8 @@ class card {
   void begin_towards(std::uint64_t keep_bytes);
   bool settled();
   void count_picks(const window& what, window_result& answer);
+  void count_flip() noexcept;
+  void show_logprobs(const model::row_logprobs& of, picked_token& into) const;
   void learn_cost(const window& what, window_result& answer, time_point began);
   double ms_per_token(double hit_rate) const;
   result<void> pick_tokens(const window& what, window_result& answer);
@@ -118,7 +121,10 @@ class card {
   window_cost cost_;
   std::uint64_t windows_since_adapt_ = 0;
   std::uint64_t hits_ = 0;
-  std::uint64_t misses_ = 0;
+  std::uint64_t misses_cpu_ = 0;
+  std::uint64_t misses_copied_ = 0;
+  bool was_resident_ = false;
+  std::uint64_t flips_ = 0;                   // of was_resident_
 
   std::optional<resize> resize_;
   time_point resize_began_{};

@@ -161,6 +161,10 @@ card_actor::behavior_type card_behavior(card_pointer self, card_factory make, re
         if (!self->state.device) return not_loaded();
         return self->state.device->heat();
       },
+      [self](map_atom) -> caf::result<bus::expert_map> {
+        if (!self->state.device) return not_loaded();
+        return self->state.device->experts();
+      },
   };
 }
 

@@ -18,7 +18,8 @@ using card_actor = caf::typed_actor<
     caf::reacts_to<adopt_atom, std::uint64_t>,
     caf::replies_to<info_atom>::with<bus::card_info>,
     caf::replies_to<size_atom>::with<cache_size>,
-    caf::replies_to<heat_atom>::with<stage_heat>>;
+    caf::replies_to<heat_atom>::with<stage_heat>,
+    caf::replies_to<map_atom>::with<bus::expert_map>>;
 
 // Told of every change; answers a resident stage with `adopt`.
 using residency_actor = caf::typed_actor<caf::reacts_to<changed_atom, card_actor, residency_change>>;

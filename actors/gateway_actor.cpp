@@ -93,6 +93,9 @@ void begin(gateway_pointer self, const address& to, const bus::status&) {
             report.waiting = now.waiting;
             report.tokens_generated = now.tokens_generated;
             report.windows = now.windows;
+            report.prompt_tokens = now.prompt_tokens;
+            report.gap_counts.assign(now.gaps.counts().begin(), now.gaps.counts().end());
+            report.gap_ms_sum = now.gaps.sum_ms();
             if (now.lost) report.state = "failed";
             finish(self, to, std::move(report));
           },
@@ -135,25 +138,26 @@ void begin(gateway_pointer self, const address& to, const bus::plan& asked) {
 
 void begin(gateway_pointer self, const address& to, const bus::subscribe&) { finish(self, to, self->state.options.events()); }
 
-// Asks every card, one answer or error for all.
-void begin(gateway_pointer self, const address& to, const bus::cards&) {
+// Asks every card, one answer or error for all: what they say, in the order of `device_of`, becomes a Report.
+template <class Report, class Part, class Atom, class DeviceOf>
+void ask_every_card(gateway_pointer self, const address& to, Atom what, DeviceOf device_of, bool remember) {
   struct gathering {
-    std::vector<bus::card_info> cards;
+    std::vector<Part> parts;
     std::size_t missing;
     std::optional<error> failure;
   };
   auto all = std::make_shared<gathering>(gathering{{}, self->state.cards.size(), std::nullopt});
-  const auto answered = [self, to, all] {
+  const auto answered = [self, to, all, device_of, remember] {
     if (--all->missing > 0) return;
     if (all->failure) return finish(self, to, *all->failure);
-    std::sort(all->cards.begin(), all->cards.end(), [](const auto& a, const auto& b) { return a.report.device < b.report.device; });
-    finish(self, to, bus::cards_report{std::move(all->cards)});
+    std::sort(all->parts.begin(), all->parts.end(), [&](const Part& a, const Part& b) { return device_of(a) < device_of(b); });
+    finish(self, to, Report{std::move(all->parts)}, remember);
   };
   for (const card_actor& card : self->state.cards) {
-    self->request(card, limits::status_timeout, info_atom::value)
+    self->request(card, limits::status_timeout, what)
         .then(
-            [all, answered](bus::card_info& info) {
-              all->cards.push_back(std::move(info));
+            [all, answered](Part& part) {
+              all->parts.push_back(std::move(part));
               answered();
             },
             [all, answered](caf::error& why) {
@@ -163,12 +167,24 @@ void begin(gateway_pointer self, const address& to, const bus::cards&) {
   }
 }
 
-// Not served yet.
-template <class Command>
-  requires std::same_as<Command, bus::tokenize> || std::same_as<Command, bus::detokenize> || std::same_as<Command, bus::experts>
-void begin(gateway_pointer self, const address& to, const Command&) {
-  finish(self, to, error{errc::refused, "this version does not serve it yet"});
+void begin(gateway_pointer self, const address& to, const bus::cards&) {
+  ask_every_card<bus::cards_report, bus::card_info>(self, to, info_atom::value, [](const auto& card) { return card.report.device; }, true);
 }
+
+// Answers that change nothing and may be large are not kept: asked again, they are made again.
+void begin(gateway_pointer self, const address& to, const bus::experts&) {
+  ask_every_card<bus::experts_report, bus::expert_map>(self, to, map_atom::value, [](const auto& card) { return card.device; }, false);
+}
+
+template <class Answer, class Asked>
+void ask_vocabulary(gateway_pointer self, const address& to, const Asked& asked) {
+  self->request(self->state.vocabulary, limits::order_timeout, text_atom::value, asked)
+      .then([self, to](Answer& answer) { finish(self, to, std::move(answer), false); },
+            [self, to](caf::error& why) { finish(self, to, from_caf(why)); });
+}
+
+void begin(gateway_pointer self, const address& to, const bus::tokenize& asked) { ask_vocabulary<bus::tokenized>(self, to, asked); }
+void begin(gateway_pointer self, const address& to, const bus::detokenize& asked) { ask_vocabulary<bus::detokenized>(self, to, asked); }
 
 // Of what is asked, for telling requests apart that come with the same id.
 std::uint64_t fingerprint(const bus::request& asked) {
@@ -202,7 +218,7 @@ void take_token(gateway_pointer self, const session_token& token) {
   gateway_state::session& of = found->second;
   of.text += token.text;
   if (!of.stream) return;
-  state.options.sink(of.client, {of.id, bus::token{token.index, token.token, token.text}}, false);
+  state.options.sink(of.client, {of.id, bus::token{token.index, token.token, token.text, token.logprob, token.top}}, false);
 }
 
 void take_end(gateway_pointer self, const session_end& last) {
@@ -243,6 +259,7 @@ gateway_actor::behavior_type gateway_behavior(gateway_pointer self, scheduler_ac
   state.scheduler = std::move(scheduler);
   state.ledger = std::move(ledger);
   state.orders = self->spawn<caf::linked>(order_behavior, state.options.orders);
+  state.vocabulary = self->spawn<caf::linked>(vocabulary_behavior, state.options.orders->vocabulary());
   state.cards = std::move(cards);
   return {
       [self](token_atom, const session_token& token) { take_token(self, token); },

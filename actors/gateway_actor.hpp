@@ -15,6 +15,7 @@
 #include "actors/order_actor.hpp"
 #include "actors/request_book.hpp"
 #include "actors/scheduler_actor.hpp"
+#include "actors/vocabulary_actor.hpp"
 #include <functional>
 #include <optional>
 #include <unordered_map>
@@ -43,6 +44,7 @@ struct gateway_state {
   scheduler_actor scheduler;
   ledger_actor ledger;
   order_actor orders;
+  vocabulary_actor vocabulary;
   std::vector<card_actor> cards;
 
   // Requests under way by number, and whose they are; bounded by the book. A client that leaves takes its own with it.

@@ -2,6 +2,7 @@
 //
 // A session is one generate request. Its place is the index of its keys and values in every card's cache; places are reused.
 #pragma once
+#include "actors/gap_histogram.hpp"
 #include "bus/client_id.hpp"
 #include "bus/messages.hpp"
 #include "config/ids.hpp"
@@ -50,6 +51,8 @@ struct picked_token {
   std::string text;
   model::finish finish = model::finish::none;
   std::string logits_hash;
+  std::optional<float> logprob;  // if asked for, and the likeliest beside it
+  std::vector<bus::token_logprob> top;
 };
 
 struct window_result {
@@ -103,6 +106,8 @@ struct session_token {
   std::uint64_t index = 0;  // of the answer's tokens; held_back: no token, but text that earlier ones still owed
   token_id token = 0;
   std::string text;
+  std::optional<float> logprob;
+  std::vector<bus::token_logprob> top;
 };
 
 struct session_end {
@@ -118,6 +123,8 @@ struct scheduler_state {
   std::uint32_t waiting = 0;
   std::uint64_t tokens_generated = 0;
   std::uint64_t windows = 0;
+  std::uint64_t prompt_tokens = 0;
+  gap_histogram gaps;
   bool lost = false;  // a card has ended, and no session can run any more
   double handover_ms = 0;  // between the stages and between two tokens, of a session that decodes alone; 0: not measured yet
 };

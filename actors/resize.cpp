@@ -140,6 +140,11 @@ void resize::await_copies(const clock_fn& now) {
   memory_.pace().note(bytes, milliseconds_between(copies_began_, ends), milliseconds_between(waits, ends));
 }
 
+std::uint32_t resize::slots_to_fill() const noexcept {
+  if (phase_ != phase::map && phase_ != phase::fill) return 0;
+  return memory_.slots().slots_in(memory_.arena().mapped_bytes()) - memory_.cache().resident_count();
+}
+
 void resize::end_fills() {
   auto ended = memory_.end_fill(on_their_way_);
   on_their_way_ = {};

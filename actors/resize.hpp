@@ -30,6 +30,9 @@ class resize {
   // Whether a shrink is to come: the fast path must be dropped before the first step.
   bool shrinks() const noexcept { return shrinks_; }
 
+  // Slots that are mapped by now and whose expert is still to come; 0 while a shrink gives back, and when all has been tried.
+  std::uint32_t slots_to_fill() const noexcept;
+
   // Pre: step has returned true. What went wrong, if anything did; then the memory is as the class comment says.
   const result<void>& outcome() const noexcept { return outcome_; }
 

@@ -13,8 +13,15 @@ void batch_changes(scheduler_pointer self);
 
 scheduler_state state_of(const scheduler_state_data& state) {
   const batcher& sessions = *state.sessions;
-  return {sessions.running_count(), sessions.places(), sessions.waiting_count(), sessions.tokens(), sessions.windows(), state.lost.has_value(),
-          state.handover.ms(0).value_or(0)};
+  return {.sessions = sessions.running_count(),
+          .sessions_max = sessions.places(),
+          .waiting = sessions.waiting_count(),
+          .tokens_generated = sessions.tokens(),
+          .windows = sessions.windows(),
+          .prompt_tokens = sessions.prompt_tokens(),
+          .gaps = sessions.gaps(),
+          .lost = state.lost.has_value(),
+          .handover_ms = state.handover.ms(0).value_or(0)};
 }
 
 void tell_end(scheduler_pointer self, session_end last) {
@@ -60,7 +67,7 @@ void cancel_running(scheduler_pointer self, session_id session) {
             if (!data.sessions->running(session)) return;
             const auto listener = data.listeners.find(session);
             if (listener != data.listeners.end() && !last.text.empty()) {
-              self->send(listener->second, token_atom::value, session_token{session, session_token::held_back, 0, std::move(last.text)});
+              self->send(listener->second, token_atom::value, session_token{.session = session, .index = session_token::held_back, .text = std::move(last.text)});
             }
             end_session(self, session, model::finish::cancelled, std::move(last.logits_hash));
             batch_changes(self);  // its place is free

@@ -44,6 +44,7 @@ completion::completion(std::shared_ptr<const tokenizer> vocabulary, std::vector<
       n_prompt_(history_.size()),
       max_tokens_(params.max_tokens),
       ignore_eos_(params.ignore_eos),
+      logprobs_(params.logprobs),
       sampler_(params.sampling),
       stops_(std::move(stops)) {
   if (params.hash_logits) hash_.emplace();
@@ -54,14 +55,17 @@ step completion::accept(std::span<const float> logits) {
   EBB_ASSERT(logits.size() >= vocabulary_->n_vocab());
   if (hash_) hash_->add(logits);
   // Rows are padded in some models; what lies beyond the vocabulary is no token.
-  const token_id token = sampler_.pick(logits.first(vocabulary_->n_vocab()), history_);
+  const auto row = logits.first(vocabulary_->n_vocab());
+  const token_id token = sampler_.pick(row, history_);
   history_.push_back(token);
 
   const bool ends = vocabulary_->ends_text(token) && !ignore_eos_;
   std::string text = ends ? std::string() : text_of(token);
   reason_ = reason_after(ends);
   if (reason_ != finish::none) text += held_text();
-  return {token, std::move(text), reason_};
+  step taken{token, std::move(text), reason_, {}};
+  if (logprobs_) taken.logprobs = logprobs_of(row, token, *logprobs_);
+  return taken;
 }
 
 finish completion::reason_after(bool token_ends_text) const noexcept {

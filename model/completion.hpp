@@ -5,6 +5,7 @@
 #include "config/ids.hpp"
 #include "config/result.hpp"
 #include "model/logits_hash.hpp"
+#include "model/logprobs.hpp"
 #include "model/sampler.hpp"
 #include "model/stop_matcher.hpp"
 #include "model/tokenizer.hpp"
@@ -25,6 +26,7 @@ struct completion_params {
   std::uint32_t max_tokens = 256;  // >= 1; the caller keeps it within what is left of the context
   std::vector<std::string> stops;  // the answer ends before the first of them
   bool hash_logits = false;
+  std::optional<std::uint32_t> logprobs;  // each step says how likely its token was, and so many of the likeliest
   bool ignore_eos = false;         // tokens that end text do not end this one, and still show nothing
 
   friend bool operator==(const completion_params&, const completion_params&) = default;
@@ -43,6 +45,7 @@ struct step {
   token_id token;
   std::string text;  // valid UTF-8 to show now; often empty, and never the beginning of a stop string that may yet be completed
   finish reason;
+  std::optional<row_logprobs> logprobs;  // if asked for
 };
 
 class completion {
@@ -81,6 +84,7 @@ class completion {
   std::size_t n_prompt_;
   std::size_t max_tokens_;
   bool ignore_eos_;
+  std::optional<std::uint32_t> logprobs_;
   sampler sampler_;
   utf8_stream utf8_;
   stop_matcher stops_;

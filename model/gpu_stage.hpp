@@ -27,6 +27,7 @@ class gpu_stage final : public stage {
   void forget(std::uint32_t) noexcept override {}
 
   const kernels::window_timing& timing() const noexcept { return on_gpu_->timing(); }  // of the last run
+  std::uint64_t misses_on_cpu(std::uint64_t) const noexcept override { return timing().misses_cpu; }
   std::uint64_t held_bytes() const noexcept override { return on_gpu_->held_bytes(); }
   std::uint32_t chunk_rows() const noexcept override { return on_gpu_->chunk_rows(); }
 

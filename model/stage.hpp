@@ -57,6 +57,9 @@ class stage {
   virtual std::span<const std::uint32_t> picked(std::uint32_t layer, std::uint32_t row) const noexcept = 0;
   virtual std::span<const float> logits() const noexcept = 0;
 
+  // Of the last run's misses, which are so many picks, those that the CPU computed; the others were copied to the GPU and computed there.
+  virtual std::uint64_t misses_on_cpu(std::uint64_t misses) const noexcept { return misses; }  // of a host stage
+
   // The keys and values of a session that ends are needed no longer.
   virtual void forget(std::uint32_t session) noexcept = 0;
 

@@ -65,7 +65,12 @@ result<std::unique_ptr<bus::journal_writer>> open_journal(const settings& from, 
 
 }  // namespace
 
-result<void> daemon::open_doors(const settings& from) {
+daemon::daemon()
+    : inner_({.on_frame = [this](const bus::client_id& from, bus::bytes_view frame) { take_frame(from, frame); },
+              .on_gone = [this](const bus::client_id& who) { client_left(who); }}) {}
+
+result<void> daemon::open_doors(const engine_options& options) {
+  const settings& from = options.from;
   const auto keys = keys_of(from.bus);
   if (!keys) return fail(keys.error());
   const auto endpoints = with_auto(from.bus.listen, bus::default_endpoint());
@@ -78,7 +83,7 @@ result<void> daemon::open_doors(const settings& from) {
     if (!opened) return fail(opened.error());
     out = std::move(*opened);
   }
-  events_ = std::make_unique<event_publisher>(std::move(out));
+  events_ = std::make_unique<event_publisher>(std::move(out), [this](const bus::event& what) { inner_.tell(what); });
   auto state = state_file::open(state_folder(from, endpoints));
   if (!state) return fail(state.error());
   state_ = std::move(*state);
@@ -88,6 +93,20 @@ result<void> daemon::open_doors(const settings& from) {
   auto journal = open_journal(from, state_before_);
   if (!journal) return fail(journal.error());
   journal_ = std::move(*journal);
+  return open_http(options);
+}
+
+result<void> daemon::open_http(const engine_options& options) {
+  if (options.from.http.listen.empty()) return {};
+  auto opened = bus::http::service::open({.from = options.from.http,
+                                          .version = version,
+                                          .model = std::filesystem::path(options.from.model).stem().string(),
+                                          .seed = options.from.sampling.seed,
+                                          .settings_file = options.settings_file,
+                                          .warn = options.warn},
+                                         inner_);
+  if (!opened) return fail(opened.error());
+  http_ = std::move(*opened);
   return {};
 }
 
@@ -95,10 +114,13 @@ result<std::unique_ptr<daemon>> daemon::start(const engine_options& options) {
   std::unique_ptr<daemon> started(new daemon);
   daemon* self = started.get();
   started->model_ = options.from.model;
-  if (auto opened = started->open_doors(options.from); !opened) return fail(opened.error());
-  started->socket_->start({.on_frame = [self](const bus::client_id& from, bus::bytes frame) { self->take_frame(from, frame); },
-                           .on_gone = [self](const bus::client_id& who) { self->client_left(who); },
+  if (auto opened = started->open_doors(options); !opened) return fail(opened.error());
+  started->socket_->start({.on_frame = [self](const bus::client_id& from, bus::bytes frame) { self->take_outer_frame(from, frame); },
+                           .on_gone = [self](const bus::client_id& who) {
+                             if (!inner_clients::is_inner(who)) self->client_left(who);
+                           },
                            .has_room = [self] { return self->has_room(); }});
+  if (started->http_) started->http_->start();
   engine_options wired = options;
   wired.state.before = started->state_before_;
   wired.profile_folder = started->state_->folder();
@@ -122,7 +144,15 @@ daemon::~daemon() {
     ready_ = nullptr;
   }
   if (engine_) engine_->stop();
+  if (http_) http_->stop();
   if (socket_) socket_->stop();
+}
+
+// A client of the socket may choose its id, but not that of one in this process.
+void daemon::take_outer_frame(const bus::client_id& from, bus::bytes_view frame) {
+  if (!inner_clients::is_inner(from)) return take_frame(from, frame);
+  const error why{errc::refused, "routing ids that begin so are the daemon's own; choose another one, or none"};
+  static_cast<void>(socket_->send(from, bus::encode_reply({{}, why}, false)));
 }
 
 void daemon::take_frame(const bus::client_id& from, bus::bytes_view frame) {
@@ -188,8 +218,11 @@ void daemon::client_left(const bus::client_id& who) {
 
 // A client that takes no more replies is given up: an answer with holes would be worse than none, and nobody else waits for it.
 void daemon::send(const bus::client_id& to, const bus::reply& what, bool text) {
+  const bool inner = inner_clients::is_inner(to);
+  if (inner && !journal_) return inner_.deliver(to, what);
   bus::bytes frame = bus::encode_reply(what, text);
   if (journal_) journal_->append(bus::journal_direction::out, to, frame);
+  if (inner) return inner_.deliver(to, what);
   if (auto sent = socket_->send(to, std::move(frame)); !sent) client_left(to);
 }
 

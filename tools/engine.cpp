@@ -60,13 +60,8 @@ bus::status_report measured(bus::status_report report, std::chrono::nanoseconds 
 
 error stopped() { return {errc::cancelled, "told to stop while the model was being loaded"}; }
 
-// What can be set but is not served by this version is refused rather than ignored, above all what is about access.
-result<void> refuse_unserved(const settings& from) {
-  const settings defaults;
-  const std::pair<const char*, bool> unserved[] = {{"http", !(from.http == defaults.http)}};
-  for (const auto& [key, is_set] : unserved) {
-    if (is_set) return fail(errc::bad_value, "setting `" + std::string(key) + "`: this version does not serve it yet; leave it at its default");
-  }
+// What contradicts itself is refused rather than ignored.
+result<void> refuse_contradictions(const settings& from) {
   if (from.auto_yield && !from.vram_elastic) {
     return fail(errc::bad_value, "setting `auto_yield`: caches keep their size while `vram_elastic` is false; set that to true, or this to false");
   }
@@ -195,9 +190,11 @@ engine::cast::cast(engine& of, const engine_options& options, reply_sink sink)
   scheduler_ = system_.spawn(actors::scheduler_behavior, cards_,
                              actors::scheduler_options{from.parallel, limits::repeat_windows_max, world.now, options.tell, prompt_chunk_of(of.chosen_.cards),
                                                        windows_at_once(of.chosen_.cards)});
+  const auto today = [unix_ms = world.unix_ms] { return std::chrono::sys_seconds(std::chrono::seconds(unix_ms() / 1000)); };
+  actors::chat_prompt conversations(of.chat_->chat, of.vocabulary_, today);
   actors::gateway_options gateway{
       .about = describe(*of.weights_, from, of.context_),
-      .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, from.sampling, of.context_),
+      .orders = std::make_shared<const actors::order_maker>(of.vocabulary_, std::move(conversations), from.sampling, of.context_),
       .sink = std::move(sink),
       .measure = [now = world.now, began = world.now()](bus::status_report report) { return measured(std::move(report), now() - began); },
       .request_taken = [this] { backlog_.fetch_sub(1, std::memory_order_relaxed); },
@@ -307,7 +304,7 @@ engine::~engine() {
 result<std::unique_ptr<engine>> engine::start(const engine_options& options, reply_sink sink) {
   std::unique_ptr<engine> started(new engine);
   started->left_behind_ = options.world.left_behind;
-  if (auto served = refuse_unserved(options.from); !served) return fail(served.error());
+  if (auto sane = refuse_contradictions(options.from); !sane) return fail(sane.error());
   if (auto opened = started->open_model(options); !opened) return fail(opened.error());
   if (auto chosen = started->choose_devices(options); !chosen) return fail(chosen.error());
   started->restore_profile(options);
@@ -347,6 +344,7 @@ result<void> engine::open_model(const engine_options& options) {
   auto vocabulary = model::read_vocabulary(weights_->file());
   if (!vocabulary) return fail(vocabulary.error());
   vocabulary_ = std::move(*vocabulary);
+  chat_ = model::read_chat_template(weights_->file());
   auto isa = kernels::cpu::choose(options.forced_isa);
   if (!isa) return fail(isa.error());
   isa_ = *isa;

@@ -14,6 +14,7 @@
 #include "kernels/cpu/ops.hpp"
 #include "kernels/cpu/worker_pool.hpp"
 #include "kernels/gpu_module.hpp"
+#include "model/chat_template.hpp"
 #include "model/checkpoint.hpp"
 #include "model/tokenizer.hpp"
 #include "tools/gpu_choice.hpp"
@@ -50,6 +51,7 @@ struct engine_world {
 
 struct engine_options {
   settings from;
+  std::filesystem::path settings_file;                 // that `from` was read from; empty: none. Only the daemon looks at it
   std::string forced_isa;                              // the value of EBB_ISA; empty: the fastest
   std::function<void(double)> progress;                // share of the weights read, in [0, 1]; may be empty
   std::stop_token stop;                                // ends the start early
@@ -91,6 +93,7 @@ class engine {
 
   const model::checkpoint& weights() const noexcept { return *weights_; }
   const model::tokenizer& vocabulary() const noexcept { return *vocabulary_; }
+  const std::optional<error>& chat_obstacle() const noexcept { return chat_->obstacle; }  // why conversations are not written as the model's file says
   kernels::cpu::isa isa() const noexcept { return isa_; }
   unsigned n_threads() const noexcept { return pool_->n_threads(); }
   const std::vector<actors::card_options>& cards() const noexcept { return card_options_; }
@@ -114,6 +117,7 @@ class engine {
 
   std::shared_ptr<const model::checkpoint> weights_;
   std::shared_ptr<const model::tokenizer> vocabulary_;
+  std::optional<model::chosen_template> chat_;  // from open_model() on
   kernels::cpu::isa isa_{};
   std::uint32_t context_ = 0;
   chosen_cards chosen_;

@@ -9,6 +9,7 @@ void event_publisher::tell(bus::event_body what) {
   const bus::event numbered{++sequence_, unix_ms_now(), std::move(what)};
   // One that cannot be sent leaves a gap in the numbers, which is how a subscriber learns of it.
   if (socket_) static_cast<void>(socket_->publish({topic.begin(), topic.end()}, bus::encode_event(numbered)));
+  also_(numbered);
 }
 
 bus::subscribed event_publisher::position() const {

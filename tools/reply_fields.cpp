@@ -1,6 +1,6 @@
 #include "tools/reply_fields.hpp"
 #include "bus/codec.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include <algorithm>
 
 namespace ebb::tools {
@@ -13,7 +13,7 @@ bool is_text(bus::bytes_view frame) {
 
 void collect(const nlohmann::ordered_json& what, const std::string& path, std::map<std::string, std::string>& into) {
   if (!what.is_structured()) {
-    into[path] = to_line(what);
+    into[path] = bus::to_line(what);
     return;
   }
   const auto below = [&](const std::string& name) { return path.empty() ? name : path + "/" + name; };

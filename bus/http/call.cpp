@@ -6,11 +6,11 @@ namespace ebb::bus::http {
 
 call::call(command_port& port, std::shared_ptr<peer> whose)
     : port_(port), peer_(std::move(whose)), replies_(limits::http_replies_queued_max), id_(port.join([this](const reply& what) { replies_.put(what); })) {
-  peer_->when_left([this] { replies_.close(); });
+  if (peer_) peer_->when_left([this] { replies_.close(); });
 }
 
 call::~call() {
-  peer_->when_left({});
+  if (peer_) peer_->when_left({});
   port_.leave(id_);
 }
 

@@ -11,6 +11,7 @@ namespace ebb::bus::http {
 
 class call {
  public:
+  // `whose`: with whose end it waits no longer; null: it waits all the same, and the caller has another call that does.
   call(command_port& port, std::shared_ptr<peer> whose);
   ~call();
   call(const call&) = delete;

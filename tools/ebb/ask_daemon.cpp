@@ -5,7 +5,7 @@
 #include "tools/ebb/reach.hpp"
 #include "tools/ebb/streaming.hpp"
 #include "tools/exit_code.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -95,7 +95,7 @@ int vram(const daemon_choice& daemon, const vram_options& options) {
   const auto reply = ask(**reached, bus::vram{*reserve, options.device}, limits::resize_timeout);
   if (!reply) return report_error(reply.error());
   const auto& report = std::get<bus::vram_report>(reply->body);
-  if (options.json) std::cout << to_line(to_json(*reply)) << std::endl;
+  if (options.json) std::cout << bus::to_line(to_json(*reply)) << std::endl;
   else print_vram(report);
   const bool is_short = std::any_of(report.cards.begin(), report.cards.end(), [](const auto& card) { return card.short_mib > 0; });
   return is_short ? exit_failed : exit_ok;  // what looks like success to a script must be one
@@ -108,7 +108,7 @@ int plan(const daemon_choice& daemon, const vram_options& options) {
   if (!reached) return report_no_daemon(reached.error());
   const auto reply = ask(**reached, bus::plan{*reserve, options.device}, limits::status_timeout);
   if (!reply) return report_error(reply.error());
-  if (options.json) std::cout << to_line(to_json(*reply)) << std::endl;
+  if (options.json) std::cout << bus::to_line(to_json(*reply)) << std::endl;
   else print_plan(std::get<bus::plan_report>(reply->body));
   return exit_ok;
 }
@@ -123,7 +123,7 @@ int status(const daemon_choice& daemon, bool json) {
   if (json) {
     auto out = to_json(*now);
     out["cards"] = to_json(*cards)["cards"];
-    std::cout << to_line(out) << std::endl;
+    std::cout << bus::to_line(out) << std::endl;
   } else {
     print_status(std::get<bus::status_report>(now->body), std::get<bus::cards_report>(cards->body));
   }

@@ -4,7 +4,7 @@
 #include "tools/exit_code.hpp"
 #include "tools/memory_bandwidth.hpp"
 #include "tools/spread.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include "tools/wide_prompt.hpp"
 #include <cstdio>
 #include <iostream>
@@ -82,7 +82,7 @@ int bench(const bench_options& options) {
   const std::string isa(kernels::cpu::to_string(engine.isa()));
   if (options.json) {
     const auto json_of = [](const spread& of) { return nlohmann::ordered_json{{"min", of.min}, {"median", of.median}, {"max", of.max}}; };
-    std::cout << to_line({{"model", options.engine.model},
+    std::cout << bus::to_line({{"model", options.engine.model},
                           {"isa", isa},
                           {"threads", engine.n_threads()},
                           {"cards", engine.cards().size()},

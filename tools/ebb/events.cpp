@@ -6,7 +6,7 @@
 #include "tools/ebb/commands.hpp"
 #include "tools/ebb/reach.hpp"
 #include "tools/exit_code.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include <algorithm>
 #include <iostream>
 
@@ -26,12 +26,12 @@ std::string choose(const std::vector<std::string>& endpoints, const std::string&
 void print(const bus::event& what, bool json) {
   const auto fields = to_json(what);
   if (json) {
-    std::cout << to_line(fields) << std::endl;
+    std::cout << bus::to_line(fields) << std::endl;
     return;
   }
   std::cout << fields["event"].get<std::string>();
   for (const auto& [key, value] : fields.items()) {
-    if (key != "event" && key != "unix_ms") std::cout << ' ' << key << '=' << on_one_line(to_line(value));
+    if (key != "event" && key != "unix_ms") std::cout << ' ' << key << '=' << on_one_line(bus::to_line(value));
   }
   std::cout << std::endl;
 }

@@ -5,7 +5,7 @@
 #include "tools/ebb/reach.hpp"
 #include "tools/ebb/signal_forwarding.hpp"
 #include "tools/exit_code.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -49,7 +49,7 @@ int print_answer(const result<bus::reply>& reply, const std::string& action, boo
   if (!reply) return report_error(reply.error());
   const auto& report = std::get<bus::lease_report>(reply->body);
   if (json) {
-    std::cout << to_line(to_json(*reply)) << std::endl;
+    std::cout << bus::to_line(to_json(*reply)) << std::endl;
     return exit_ok;
   }
   for (const bus::lease_info& each : report.leases) print_lease(each, action == "release");

@@ -1,7 +1,7 @@
 // tools/ebb/logits.cpp: `ebb logits`: the logits of given ids, as raw floats for other programs.
 #include "tools/ebb/local_engine.hpp"
 #include "tools/exit_code.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include "tools/whole_model.hpp"
 #include <bit>
 #include <cstdio>
@@ -57,7 +57,7 @@ int logits(const logits_options& options) {
   auto all = whole_model::make(*weights, *isa, n_threads, (*weights)->dims().context_length);
   if (!all) return report_error(all.error());
   if (auto written = write_logits(**all, *ids, options.out); !written) return report_error(written.error());
-  if (options.json) std::cout << to_line({{"out", options.out}, {"rows", ids->size()}, {"vocab", n_vocab}}) << std::endl;
+  if (options.json) std::cout << bus::to_line({{"out", options.out}, {"rows", ids->size()}, {"vocab", n_vocab}}) << std::endl;
   else std::printf("%s: float32 [%zu, %u]\n", options.out.c_str(), ids->size(), n_vocab);
   return exit_ok;
 }

@@ -5,7 +5,7 @@
 #include "tools/ebb/commands.hpp"
 #include "tools/exit_code.hpp"
 #include "tools/live_target.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include "tools/virtual_engine.hpp"
 #include <cstdio>
 #include <cstdlib>
@@ -92,7 +92,7 @@ int replay(const replay_options& options) {
     const int code = report_error(report.error());
     return options.endpoint.empty() || code == exit_usage ? code : exit_no_daemon;
   }
-  if (options.json) std::cout << to_line(to_json(*report)) << std::endl;
+  if (options.json) std::cout << bus::to_line(to_json(*report)) << std::endl;
   else print(*report);
   return report->differences_all == 0 ? exit_ok : exit_failed;
 }

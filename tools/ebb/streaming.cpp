@@ -1,7 +1,7 @@
 #include "tools/ebb/streaming.hpp"
 #include "config/utf8.hpp"
 #include "tools/exit_code.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include <cstdio>
 #include <iostream>
 
@@ -36,7 +36,7 @@ int stream_answer(connection& through, const generate_options& options) {
     auto reply = through.receive(reply_timeout);
     if (!reply) return report_error(reply.error());
     if (reply->id != asked.id) continue;
-    if (options.json) std::cout << to_line(to_json(*reply)) << std::endl;
+    if (options.json) std::cout << bus::to_line(to_json(*reply)) << std::endl;
     else show(*reply);
     if (const auto* why = std::get_if<error>(&reply->body)) return report_error(*why);
     if (reply->last()) return exit_ok;

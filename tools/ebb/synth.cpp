@@ -4,7 +4,7 @@
 #include "tools/exit_code.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/synthetic_file.hpp"
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ int synth(const synth_options& options) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const model::shape& dims = model->dims;
   if (options.json) {
-    std::cout << to_line({{"out", options.out}, {"size_bytes", *size_bytes}, {"layers", dims.n_layers}, {"experts", dims.n_experts},
+    std::cout << bus::to_line({{"out", options.out}, {"size_bytes", *size_bytes}, {"layers", dims.n_layers}, {"experts", dims.n_experts},
                           {"experts_used", dims.top_k}, {"vocab", dims.n_vocab}, {"seed", model->seed}, {"seconds", seconds}})
               << std::endl;
   } else {

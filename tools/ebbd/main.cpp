@@ -49,6 +49,13 @@ void warn_of_short(const tools::engine& engine) {
   }
 }
 
+// Conversations are then written in a plain form, which the model may never have seen.
+void warn_of_chat(const tools::engine& engine) {
+  if (const auto& obstacle = engine.chat_obstacle()) {
+    std::cerr << "ebbd: conversations are written in a plain form (docs/CHAT_TEMPLATE.md): " << obstacle->text << '\n';
+  }
+}
+
 // Waits for the signal that ends the daemon, or names the one that has come.
 int stopping(tools::stop_signals& stop) {
   const char* signal = stop.wait();
@@ -61,16 +68,18 @@ int serve(const arguments& given) {
   auto from = read_settings(given);
   if (!from) return report(from.error());
   const char* isa = std::getenv("EBB_ISA");
-  auto started = tools::daemon::start({.from = *from, .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .stop = stop.token(), .warn = warn});
+  auto started = tools::daemon::start({.from = *from, .settings_file = given.config, .forced_isa = isa == nullptr ? "" : isa, .progress = {}, .stop = stop.token(), .warn = warn});
   if (!started && stop.token().stop_requested()) return stopping(stop);
   if (!started) return report(started.error());
   const auto& daemon = **started;
   std::cout << "ebbd ready: " << from->model << " on " << daemon.engine().cards().size() << " card(s), " << daemon.engine().n_threads()
             << " thread(s), " << kernels::cpu::to_string(daemon.engine().isa()) << "; listening at";
   for (const auto& endpoint : daemon.endpoints()) std::cout << ' ' << endpoint;
+  if (!daemon.url().empty()) std::cout << ' ' << daemon.url();
   std::cout << std::endl;
   if (const auto trouble = daemon.state_trouble()) std::cerr << "ebbd: " << trouble->text << '\n';
   warn_of_short(daemon.engine());
+  warn_of_chat(daemon.engine());
   return stopping(stop);
 }
 

@@ -48,7 +48,8 @@ void cast::spawn_ledger() {
 void cast::spawn_gateway() {
   gateway_options door;
   door.about.version = "test";
-  door.orders = std::make_shared<const order_maker>(model().vocabulary, sampling_settings{}, context);
+  chat_prompt conversations(ebb::model::chat_template::plain(), model().vocabulary);
+  door.orders = std::make_shared<const order_maker>(model().vocabulary, std::move(conversations), sampling_settings{}, context);
   door.sink = [this](const bus::client_id& to, const bus::reply& what, bool text) { replies.push_back({to, what, text}); };
   door.measure = [](bus::status_report report) {
     report.uptime_s = 12;

@@ -1,9 +1,9 @@
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 #include "bus/fields.hpp"
 #include <catch2/catch.hpp>
 
 using namespace ebb;
-using namespace ebb::tools;
+using namespace ebb::bus;
 using json = nlohmann::ordered_json;
 
 namespace {

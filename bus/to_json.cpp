@@ -1,20 +1,20 @@
-#include "tools/to_json.hpp"
+#include "bus/to_json.hpp"
 
-namespace ebb::tools {
+namespace ebb::bus {
 namespace {
 
 using json = nlohmann::ordered_json;
 
-json body_of(const bus::token& token) {
+json body_of(const token& token) {
   json out{{"type", "token"}, {"index", token.index}, {"token", token.id}, {"text", token.text}};
   if (!token.logprob) return out;
   out["logprob"] = *token.logprob;
   out["top"] = json::array();
-  for (const bus::token_logprob& each : token.top) out["top"].push_back({{"token", each.id}, {"text", each.text}, {"logprob", each.logprob}});
+  for (const token_logprob& each : token.top) out["top"].push_back({{"token", each.id}, {"text", each.text}, {"logprob", each.logprob}});
   return out;
 }
 
-json body_of(const bus::done& summary) {
+json body_of(const done& summary) {
   json out{{"type", "done"},
            {"finish", summary.finish},
            {"prompt_tokens", summary.prompt_tokens},
@@ -36,19 +36,19 @@ json list_of(const std::vector<Item>& items) {
   return out;
 }
 
-json body_of(const bus::vram_report& report) { return {{"type", "vram"}, {"cards", list_of(report.cards)}}; }
-json body_of(const bus::cards_report& report) { return {{"type", "cards"}, {"cards", list_of(report.cards)}}; }
-json body_of(const bus::cancelled&) { return {{"type", "cancelled"}}; }
+json body_of(const vram_report& report) { return {{"type", "vram"}, {"cards", list_of(report.cards)}}; }
+json body_of(const cards_report& report) { return {{"type", "cards"}, {"cards", list_of(report.cards)}}; }
+json body_of(const cancelled&) { return {{"type", "cancelled"}}; }
 json body_of(const error& why) { return {{"type", "error"}, {"code", to_string(why.code)}, {"text", why.text}}; }
 
-json body_of(const bus::lease_report& report) {
+json body_of(const lease_report& report) {
   json out{{"type", "lease"}, {"leases", list_of(report.leases)}};
   if (!report.cards.empty()) out["cards"] = list_of(report.cards);
   if (!report.warning.empty()) out["warning"] = report.warning;
   return out;
 }
 
-json body_of(const bus::plan_report& report) {
+json body_of(const plan_report& report) {
   return {{"type", "plan"},
           {"cards", list_of(report.cards)},
           {"hit_rate", report.hit_rate},
@@ -57,13 +57,13 @@ json body_of(const bus::plan_report& report) {
           {"tokens_per_s_now", report.tokens_per_s_now}};
 }
 
-json body_of(const bus::subscribed& answer) { return {{"type", "subscribed"}, {"endpoints", answer.endpoints}, {"sequence", answer.sequence}}; }
+json body_of(const subscribed& answer) { return {{"type", "subscribed"}, {"endpoints", answer.endpoints}, {"sequence", answer.sequence}}; }
 
-json body_of(const bus::tokenized& answer) { return {{"type", "tokenized"}, {"ids", answer.ids}, {"pieces", answer.pieces}}; }
-json body_of(const bus::detokenized& answer) { return {{"type", "detokenized"}, {"text", answer.text}}; }
-json body_of(const bus::experts_report& report) { return {{"type", "experts"}, {"cards", list_of(report.cards)}}; }
+json body_of(const tokenized& answer) { return {{"type", "tokenized"}, {"ids", answer.ids}, {"pieces", answer.pieces}}; }
+json body_of(const detokenized& answer) { return {{"type", "detokenized"}, {"text", answer.text}}; }
+json body_of(const experts_report& report) { return {{"type", "experts"}, {"cards", list_of(report.cards)}}; }
 
-json body_of(const bus::status_report& report) {
+json body_of(const status_report& report) {
   json out{{"type", "status"}};
   out.update(to_json(report));
   return out;
@@ -71,11 +71,11 @@ json body_of(const bus::status_report& report) {
 
 }  // namespace
 
-json to_json(const bus::reply& reply) {
+json to_json(const reply& reply) {
   return std::visit([](const auto& body) { return body_of(body); }, reply.body);
 }
 
-json to_json(const bus::card_report& report) {
+json to_json(const card_report& report) {
   return {{"device", report.device},
           {"reserve_mib", report.reserve_mib},
           {"expert_slots", report.expert_slots},
@@ -88,7 +88,7 @@ json to_json(const bus::card_report& report) {
           {"took_ms", report.took_ms}};
 }
 
-json to_json(const bus::card_info& info) {
+json to_json(const card_info& info) {
   json out = to_json(info.report);
   out.update({{"kind", info.kind},
               {"layer_begin", info.layer_begin},
@@ -110,13 +110,13 @@ json to_json(const bus::card_info& info) {
   return out;
 }
 
-json to_json(const bus::lease_info& lease) {
+json to_json(const lease_info& lease) {
   json out{{"lease_id", lease.lease_id}, {"owner", lease.owner}, {"device", lease.device}, {"mib", lease.mib}, {"ends_in_s", lease.ends_in_s}};
   if (lease.pid != 0) out["pid"] = lease.pid;
   return out;
 }
 
-json to_json(const bus::card_plan& plan) {
+json to_json(const card_plan& plan) {
   return {{"device", plan.device},
           {"layers", plan.layers},
           {"reserve_mib", plan.reserve_mib},
@@ -129,7 +129,7 @@ json to_json(const bus::card_plan& plan) {
           {"ms_per_token_now", plan.ms_per_token_now}};
 }
 
-json to_json(const bus::status_report& report) {
+json to_json(const status_report& report) {
   return {{"version", report.version},
           {"state", report.state},
           {"model", report.model},
@@ -150,42 +150,42 @@ json to_json(const bus::status_report& report) {
           {"gap_ms_sum", report.gap_ms_sum}};
 }
 
-json to_json(const bus::expert_map& map) {
+json to_json(const expert_map& map) {
   return {{"device", map.device},     {"layer_begin", map.layer_begin}, {"layer_end", map.layer_end}, {"experts", map.experts},
           {"resident", map.resident}, {"heat", map.heat},               {"heat_max", map.heat_max}};
 }
 
 namespace {
 
-json fields_of_event(const bus::residency_flipped& what) {
+json fields_of_event(const residency_flipped& what) {
   return {{"device", what.device}, {"resident", what.resident}, {"experts_resident", what.experts_resident}, {"experts", what.experts}};
 }
-json fields_of_event(const bus::resized& what) {
+json fields_of_event(const resized& what) {
   json out = to_json(what.card);
   out["cause"] = what.cause;
   return out;
 }
-json fields_of_event(const bus::lease_granted& what) { return to_json(what.lease); }
-json fields_of_event(const bus::lease_ended& what) {
+json fields_of_event(const lease_granted& what) { return to_json(what.lease); }
+json fields_of_event(const lease_ended& what) {
   json out = to_json(what.lease);
   out["cause"] = what.cause;
   return out;
 }
-json fields_of_event(const bus::short_of& what) { return {{"device", what.device}, {"short_mib", what.short_mib}}; }
-json fields_of_event(const bus::pressure& what) {
+json fields_of_event(const short_of& what) { return {{"device", what.device}, {"short_mib", what.short_mib}}; }
+json fields_of_event(const pressure& what) {
   return {{"device", what.device}, {"begins", what.begins}, {"free_mib", what.free_mib}, {"wanted_mib", what.wanted_mib}};
 }
-json fields_of_event(const bus::card_lost& what) { return {{"device", what.device}, {"text", what.text}}; }
-json fields_of_event(const bus::model_loaded& what) { return {{"model", what.model}, {"cards", what.cards}}; }
+json fields_of_event(const card_lost& what) { return {{"device", what.device}, {"text", what.text}}; }
+json fields_of_event(const model_loaded& what) { return {{"model", what.model}, {"cards", what.cards}}; }
 
 }  // namespace
 
-json to_json(const bus::event& what) {
-  json out{{"event", bus::name_of_event(what.body)}, {"sequence", what.sequence}, {"unix_ms", what.unix_ms}};
+json to_json(const event& what) {
+  json out{{"event", name_of_event(what.body)}, {"sequence", what.sequence}, {"unix_ms", what.unix_ms}};
   out.update(std::visit([](const auto& body) { return fields_of_event(body); }, what.body));
   return out;
 }
 
 std::string to_line(const json& what) { return what.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-}  // namespace ebb::tools
+}  // namespace ebb::bus

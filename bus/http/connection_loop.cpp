@@ -1,0 +1,285 @@
+#include "bus/http/connection_loop.hpp"
+#include "bus/http/problem.hpp"
+#include "bus/thread_signals.hpp"
+#include "config/assert.hpp"
+#include "config/limits.hpp"
+#include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace ebb::bus::http {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t read_bytes = 16u << 10;
+constexpr std::chrono::milliseconds sweep_interval{250};  // deadlines are seconds
+
+std::string address_of(const sockaddr_storage& from) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (from.ss_family == AF_INET6) ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(from).sin6_addr, text, sizeof text);
+  else ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(from).sin_addr, text, sizeof text);
+  return text;
+}
+
+// What is there, up to one buffer: -1 nothing now, 0 the client has ended.
+ssize_t read_some(int socket, std::array<char, read_bytes>& into) {
+  for (;;) {
+    const ssize_t got = ::recv(socket, into.data(), into.size(), 0);
+    if (got >= 0) return got;
+    if (errno == EINTR) continue;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? -1 : 0;
+  }
+}
+
+const char* reason_of(int status) {
+  switch (status) {
+    case 408: return "Request Timeout";
+    case 431: return "Request Header Fields Too Large";
+    default: return "Service Unavailable";
+  }
+}
+
+}  // namespace
+
+connection_loop::connection_loop(file_descriptor listening, handlers handle)
+    : listening_(std::move(listening)), handle_(std::move(handle)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  EBB_ASSERT(epoll_.is_open());
+  for (const int each : {listening_.get(), wake_.fd()}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = each}};
+    EBB_ASSERT(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, each, &event) == 0);
+  }
+}
+
+void connection_loop::start() {
+  EBB_ASSERT(!thread_.joinable());
+  thread_ = std::thread([this] {
+    block_signals();
+    run();
+  });
+}
+
+void connection_loop::give_back(connection& client, after what) {
+  {
+    const std::lock_guard lock(mutex_);
+    given_back_.emplace_back(&client, what);
+  }
+  wake_.wake();
+}
+
+void connection_loop::close_doors() {
+  const std::lock_guard lock(mutex_);
+  closing_ = true;
+  for (const auto& [socket, client] : connections_) client->peer->leave();
+  wake_.wake();
+}
+
+void connection_loop::cut_off() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [socket, client] : connections_) ::shutdown(socket, SHUT_RDWR);
+}
+
+void connection_loop::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.wake();
+  if (thread_.joinable()) thread_.join();
+  connections_.clear();
+}
+
+std::size_t connection_loop::connection_count() const {
+  const std::lock_guard lock(mutex_);
+  return connections_.size();
+}
+
+void connection_loop::run() noexcept {
+  std::array<epoll_event, 256> events;
+  auto next_sweep = clock::now() + sweep_interval;
+  for (;;) {
+    const int wait_ms = connections_.empty() && accepts_ ? -1 : static_cast<int>(sweep_interval.count());
+    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms);
+    wake_.take();
+    take_given_back();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    for (int i = 0; i < n; ++i) {
+      const int socket = events[static_cast<std::size_t>(i)].data.fd;
+      if (socket == listening_.get()) accept_all();
+      else if (socket != wake_.fd()) look_at(socket, events[static_cast<std::size_t>(i)].events);
+    }
+    if (clock::now() < next_sweep) continue;
+    next_sweep = clock::now() + sweep_interval;
+    end_overdue();
+    if (!std::exchange(accepts_, true)) accept_all();  // there were no descriptors left
+  }
+}
+
+void connection_loop::take_given_back() {
+  std::vector<std::pair<connection*, after>> all;
+  bool closing = false;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(given_back_);
+    closing = closing_;
+    if (closing) listening_ = file_descriptor();
+  }
+  for (const auto& [client, what] : all) {
+    EBB_ASSERT(client->phase == phase::work);
+    if (what == after::drain) {
+      ::shutdown(client->socket.get(), SHUT_WR);
+      to_phase(*client, phase::draining);
+      continue;
+    }
+    if (what == after::close || client->peer->left() || closing) {
+      end(*client);
+      continue;
+    }
+    const std::lock_guard lock(mutex_);  // close_doors() looks at every peer
+    client->peer = std::make_shared<peer>();
+    client->phase = phase::rest;
+  }
+  for (const auto& [client, what] : all) {
+    if (what != after::keep || !connections_.contains(client->socket.get()) || client->phase != phase::rest) continue;
+    to_phase(*client, client->unread.empty() ? phase::rest : phase::head);
+    read_head(*client);
+  }
+}
+
+void connection_loop::accept_all() {
+  for (;;) {
+    sockaddr_storage from{};
+    socklen_t length = sizeof from;
+    file_descriptor socket(::accept4(listening_.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.is_open()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        make_room();
+        accepts_ = false;
+      }
+      return;
+    }
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (connections_.size() >= limits::http_connections_max) make_room();
+    adopt(std::move(socket), address_of(from));
+  }
+}
+
+void connection_loop::adopt(file_descriptor socket, std::string address) {
+  auto made = std::make_unique<connection>();
+  connection& client = *made;
+  client.socket = std::move(socket);
+  client.address = std::move(address);
+  watch(client, EPOLLIN, true);
+  {
+    const std::lock_guard lock(mutex_);
+    connections_[client.socket.get()] = std::move(made);
+  }
+  if (connections_.size() > limits::http_connections_max) return refuse(client, 503, "busy", "too many connections; try again in a moment");
+  to_phase(client, phase::head);
+}
+
+void connection_loop::look_at(int socket, std::uint32_t events) {
+  const auto found = connections_.find(socket);
+  if (found == connections_.end()) return;  // ended by an earlier event of this turn
+  connection& client = *found->second;
+  switch (client.phase) {
+    case phase::work:
+      if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) client.peer->leave();
+      return;
+    case phase::draining: return read_away(client);
+    default: return read_head(client);
+  }
+}
+
+void connection_loop::read_head(connection& client) {
+  std::array<char, read_bytes> buffer;
+  while (!has_head(client.unread)) {
+    if (client.unread.size() > limits::http_head_bytes_max) return refuse(client, 431, "too_large", "the headers have more than 16 KiB");
+    const ssize_t got = read_some(client.socket.get(), buffer);
+    if (got == 0) return end(client);
+    if (got < 0) return;
+    if (client.phase == phase::rest) to_phase(client, phase::head);
+    client.unread.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  hand_over(client);
+}
+
+void connection_loop::read_away(connection& client) {
+  std::array<char, read_bytes> buffer;
+  for (int turns = 0; turns < 16; ++turns) {
+    const ssize_t got = read_some(client.socket.get(), buffer);
+    if (got == 0) return end(client);
+    if (got < 0) return;
+  }
+}
+
+void connection_loop::hand_over(connection& client) {
+  to_phase(client, phase::work);
+  if (handle_.begin(client)) return;
+  refuse(client, 503, "busy", "all workers have a request; try again in a moment");
+}
+
+void connection_loop::refuse(connection& client, int status, const char* code, const char* text) {
+  const std::string body = body_of({status, code, text, {}});
+  const std::string head = "HTTP/1.1 " + std::to_string(status) + " " + reason_of(status) + "\r\nContent-Type: application/json\r\nContent-Length: " +
+                           std::to_string(body.size()) + "\r\nConnection: close\r\nRetry-After: " + std::to_string(limits::http_retry_after.count()) + "\r\n\r\n";
+  const std::string all = head + body;
+  static_cast<void>(::send(client.socket.get(), all.data(), all.size(), MSG_NOSIGNAL));  // a new connection has room for it
+  ::shutdown(client.socket.get(), SHUT_WR);
+  to_phase(client, phase::draining);
+}
+
+void connection_loop::to_phase(connection& client, phase next) {
+  const auto now = clock::now();
+  client.phase = next;
+  switch (next) {
+    case phase::head: client.deadline = now + limits::http_head_timeout; break;
+    case phase::rest: client.deadline = now + limits::http_idle_timeout; break;
+    case phase::draining: client.deadline = now + limits::http_drain_timeout; break;
+    case phase::work: client.deadline = clock::time_point::max(); break;
+  }
+  watch(client, next == phase::work ? EPOLLRDHUP | EPOLLONESHOT : EPOLLIN, false);
+}
+
+void connection_loop::watch(const connection& client, std::uint32_t events, bool first) {
+  epoll_event event{.events = events, .data = {.fd = client.socket.get()}};
+  ::epoll_ctl(epoll_.get(), first ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, client.socket.get(), &event);
+}
+
+void connection_loop::end(connection& client) {
+  const std::lock_guard lock(mutex_);
+  connections_.erase(client.socket.get());
+}
+
+void connection_loop::end_overdue() {
+  std::vector<connection*> overdue;
+  for (const auto& [socket, client] : connections_) {
+    if (client->deadline < clock::now()) overdue.push_back(client.get());
+  }
+  for (connection* each : overdue) {
+    if (each->phase == phase::head && !each->unread.empty()) refuse(*each, 408, "timed_out", "the headers did not arrive whole in time");
+    else end(*each);
+  }
+}
+
+// The one longest at rest goes: its client connects again when it has something to ask.
+void connection_loop::make_room() {
+  connection* oldest = nullptr;
+  for (const auto& [socket, client] : connections_) {
+    const bool idle = client->phase == phase::rest || (client->phase == phase::head && client->unread.empty());
+    if (idle && (oldest == nullptr || client->deadline < oldest->deadline)) oldest = client.get();
+  }
+  if (oldest != nullptr) end(*oldest);
+}
+
+}  // namespace ebb::bus::http

@@ -1,0 +1,53 @@
+// bus/http/context.hpp: what the handlers of a service share.
+#pragma once
+#include "bus/command_port.hpp"
+#include "config/limits.hpp"
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace ebb::bus::http {
+
+// Room for so many at once; who finds none is told so, and does not wait.
+class room {
+ public:
+  explicit room(std::size_t most) : left_(static_cast<std::ptrdiff_t>(most)) {}
+
+  // Places until it is destroyed.
+  class places {
+   public:
+    explicit places(room* of = nullptr, std::size_t count = 0) : of_(of), count_(static_cast<std::ptrdiff_t>(count)) {}
+    places(places&& other) noexcept : of_(std::exchange(other.of_, nullptr)), count_(other.count_) {}
+    places& operator=(places&&) = delete;
+    ~places() {
+      if (of_ != nullptr) of_->left_ += count_;
+    }
+    explicit operator bool() const noexcept { return of_ != nullptr; }
+
+   private:
+    room* of_;
+    std::ptrdiff_t count_;
+  };
+  places take(std::size_t count) {
+    if (left_.fetch_sub(static_cast<std::ptrdiff_t>(count)) >= static_cast<std::ptrdiff_t>(count)) return places(this, count);
+    left_ += static_cast<std::ptrdiff_t>(count);
+    return places();
+  }
+
+ private:
+  std::atomic<std::ptrdiff_t> left_;
+};
+
+struct context {
+  command_port& port;
+  const std::string version;
+  const std::string model;                     // what /v1/models calls it
+  const std::uint64_t seed;                    // the setting sampling.seed
+  const std::filesystem::path settings_file;   // empty: none
+  std::atomic<bool> loaded = false;            // the model has been; then commands about memory are answered at once
+  room answers{limits::http_answers_max};
+  room listeners{limits::http_listeners_max};
+};
+
+}  // namespace ebb::bus::http
