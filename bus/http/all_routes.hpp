@@ -14,6 +14,7 @@ void add_state_routes(routes& into, context& of);   // /health, /v1/status, /v1/
 void add_event_routes(routes& into, context& of);   // /v1/events
 void add_token_routes(routes& into, context& of);   // /tokenize, /detokenize
 void add_config_routes(routes& into, context& of);  // /v1/config
+void add_page_routes(routes& into);                 // /, /page/...
 
 routes all_routes(context& of);
 

@@ -154,7 +154,7 @@ class request_server::processor final : public httplib::Server {
   void put(response made, const httplib::Request& asked, httplib::Response& answer) {
     answer.status = made.status;
     for (const auto& [name, value] : made.headers) answer.set_header(name, value);
-    answer.set_header("Cache-Control", "no-store");
+    if (!answer.has_header("Cache-Control")) answer.set_header("Cache-Control", "no-store");
     answer.set_header("X-Content-Type-Options", "nosniff");
     const bool old = asked.version == "HTTP/1.0";  // knows no chunks: the end of the connection ends the body
     if (unread_ || (old && made.stream)) end_connection(answer);

@@ -76,6 +76,7 @@ class Browser:
 
     def click(self, selector):
         until(f"{selector} can be clicked", lambda: self.seen(selector))
+        self.run("arguments[0].scrollIntoView({block: 'center'})", self.one(selector))
         self.one(selector).click()
 
     def write(self, selector, text):
@@ -129,7 +130,7 @@ class Browser:
         return self.driver.execute_cdp_cmd(command, arguments)
 
     def save(self, name):
-        """A picture of it, if somebody wants to look: EBB_PAGE_PICTURES names the folder."""
-        folder = os.environ.get("EBB_PAGE_PICTURES")
+        """A picture of it, if somebody wants to look: PAGE_PICTURES names the folder."""
+        folder = os.environ.get("PAGE_PICTURES")
         if folder:
             self.driver.save_screenshot(os.path.join(folder, name + ".png"))

@@ -53,11 +53,12 @@ class ChatTest(unittest.TestCase):
     def test_stop_ends_an_answer_in_its_middle_and_the_daemon_with_it(self):
         whole = self.daemon.answer_to(QUESTION, max_tokens=1800, temperature=1, seed=3)
         self.browser.set_options(max_tokens=1800, temperature=1, seed=3)
-        self.browser.ask(QUESTION)
-        until("some of the answer is there", lambda: len(self.browser.text(".turn.assistant .body")) > 10)
-        self.assertFalse(self.browser.seen("#send"))
-        self.browser.click("#stop")
-        self.wait_for_end()
+        with self.daemon.slowed():
+            self.browser.ask(QUESTION)
+            until("some of the answer is there", lambda: len(self.browser.text(".turn.assistant .body")) > 10)
+            self.assertFalse(self.browser.seen("#send"))
+            self.browser.click("#stop")
+            self.wait_for_end()
         shown = self.browser.text(".turn.assistant .body")
         self.assertTrue(whole.startswith(shown) and 0 < len(shown) < len(whole), (len(shown), len(whole)))
         self.assertIn("stopped", self.browser.text(".turn.assistant .note"))

@@ -50,9 +50,10 @@ class ConnectionTest(unittest.TestCase):
         self.addCleanup(daemon.close)
         self.browser.ready(daemon.url)
         self.browser.set_options(max_tokens=1800, temperature=1, seed=3)
-        self.browser.ask("Call me")
-        until("some of the answer is there", lambda: len(self.browser.text(".turn.assistant .body")) > 10)
-        daemon.end(signal.SIGKILL)
+        with daemon.slowed():
+            self.browser.ask("Call me")
+            until("some of the answer is there", lambda: len(self.browser.text(".turn.assistant .body")) > 10)
+            daemon.end(signal.SIGKILL)
         until("the chat says so", lambda: self.browser.text("#chat-error").startswith("The answer broke off"), patience_s=10)
         self.assertGreater(len(self.browser.text(".turn.assistant .body")), 10)
         self.assertIn("broken off", self.browser.text(".turn.assistant .note"))

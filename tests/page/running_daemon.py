@@ -1,4 +1,5 @@
 # tests/page/running_daemon.py: an ebbd with the demo model on host cards, served over HTTP, in a folder of its own.
+import contextlib
 import json
 import os
 import pathlib
@@ -6,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -31,12 +33,13 @@ def until(what, condition, patience_s=PATIENCE_S):
 
 
 class RunningDaemon:
-    def __init__(self, key="", cards=2):
+    def __init__(self, key="", cards=2, **settings):
         self._folder = tempfile.TemporaryDirectory(prefix="ebb-page-")
         self.folder = pathlib.Path(self._folder.name)
         self.port = free_port()
         self.key = key
         self.cards = cards
+        self.settings = settings
         self.process = None
         self.start()
 
@@ -45,7 +48,7 @@ class RunningDaemon:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self):
-        command = [os.environ["EBBD_PROGRAM"], os.environ["EBB_DEMO_MODEL"]]
+        command = [os.environ["EBBD_PROGRAM"], os.environ["DEMO_MODEL"]]
         settings = {
             "cards": ",".join(["host"] * self.cards),
             "vram_segment_mib": "1",
@@ -55,6 +58,7 @@ class RunningDaemon:
             "state_dir": f"{self.folder}/state",
             "http.listen": f"127.0.0.1:{self.port}",
         }
+        settings.update(self.settings)
         if self.key:
             key_file = self.folder / "key"
             key_file.write_text(self.key + "\n")
@@ -83,6 +87,26 @@ class RunningDaemon:
     def close(self):
         self.end()
         self._folder.cleanup()
+
+    @contextlib.contextmanager
+    def slowed(self, run_ms=4, rest_ms=80):
+        """Lets it run for a small part of the time, so that an answer of the small model takes long enough to do something meanwhile."""
+        over = threading.Event()
+
+        def hold():
+            while not over.is_set() and self.process.poll() is None:
+                self.process.send_signal(signal.SIGSTOP)
+                time.sleep(rest_ms / 1000)
+                self.process.send_signal(signal.SIGCONT)
+                time.sleep(run_ms / 1000)
+
+        holding = threading.Thread(target=hold)
+        holding.start()
+        try:
+            yield
+        finally:
+            over.set()
+            holding.join()
 
     # --- as another client
 

@@ -24,7 +24,7 @@ export class time_chart {
     const line = make_svg("path", { class: "line" });
     const area = make_svg("path", { class: "area" });
     const marks = make_svg("path", { class: "marks" });
-    const picture = make_svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" }, area, marks, line);
+    const picture = make_svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: nothing measured yet` }, area, marks, line);
     const newest = make("span", { class: "newest" }, "–");
     const when = make("span", { class: "when" });
     const most = make("span", { class: "axis most", "aria-hidden": "true" });
@@ -98,7 +98,7 @@ export class time_chart {
     const least = measured.reduce((best, sample) => Math.min(best, sample.value), Infinity);
     set_attribute(picture, "aria-label", measured.length
       ? `${this.#title} over the last five minutes: now ${this.#format(measured.at(-1).value)}, least ${this.#format(least)}, most ${this.#format(most)}`
-      : `${this.#title} over the last five minutes: nothing measured yet`);
+      : `${this.#title}: nothing measured yet`);
     this.#write_table(now, measured);
   }
 

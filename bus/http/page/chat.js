@@ -49,7 +49,11 @@ export class chat_panel {
     const options = {};
     for (const [id, name] of [["temperature", "temperature"], ["max-tokens", "max_tokens"], ["seed", "seed"]]) {
       const field = by_id(id);
-      if (!field.checkValidity()) throw new Error(`${document.querySelector(`label[for=${id}]`).textContent}: ${field.validationMessage}`);
+      if (!field.checkValidity()) {
+        field.closest("details").open = true;
+        field.focus();
+        throw new Error(`${document.querySelector(`label[for=${id}]`).textContent}: ${field.validationMessage}`);
+      }
       if (field.value !== "") options[name] = Number(field.value);
     }
     return options;

@@ -8,15 +8,15 @@ const cell_px = { least: 5, most: 14 };
 const gutter_px = 30; // for the numbers of the layers
 const label_px = 11; // a number needs so much height
 
-function make_figure() {
+function make_figure(device) {
   const canvas = make("canvas", { role: "img" });
   const readout = make("span", { class: "readout" });
-  const table = make("table", {}, make("thead", {}, make("tr", {}, ...["Layer", "In slots", "Used lately", "Used, in no slot"].map((name) =>
+  const table = make("table", { "aria-label": `Layers of card ${device}` }, make("thead", {}, make("tr", {}, ...["Layer", "In slots", "Used lately", "Used, in no slot"].map((name) =>
     make("th", { scope: "col" }, name)))), make("tbody"));
   const figure = make("figure", { class: "map" },
     make("figcaption", {}, make("span", { class: "caption" }), readout),
     canvas,
-    make("details", {}, make("summary", {}, "Each layer in numbers"), make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Each layer in numbers" }, table)));
+    make("details", {}, make("summary", {}, "Each layer in numbers"), make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Layers of card ${device}` }, table)));
   return figure;
 }
 
@@ -56,7 +56,7 @@ export class experts_panel {
   }
 
   #make(device) {
-    const figure = make_figure();
+    const figure = make_figure(device);
     const canvas = figure.querySelector("canvas"), readout = figure.querySelector(".readout");
     canvas.addEventListener("pointermove", (moved) => set_text(readout, this.#at(String(device), moved.offsetX, moved.offsetY)));
     canvas.addEventListener("pointerleave", () => set_text(readout, ""));

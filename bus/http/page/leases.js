@@ -17,7 +17,7 @@ function make_row(lease, on_taken_back) {
 
 export class leases_panel {
   #leases = [];
-  #table = make("table", { class: "leases" },
+  #table = make("table", { class: "leases", "aria-labelledby": "leases-heading" },
     make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Owner"), make("th", { scope: "col" }, "Card"),
       make("th", { scope: "col", class: "number" }, "MiB"), make("th", { scope: "col", class: "number" }, "Time left"),
       make("th", { scope: "col" }, make("span", { class: "visually-hidden" }, "Action")))),
