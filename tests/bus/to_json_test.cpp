@@ -77,7 +77,7 @@ TEST_CASE("a status has the keys of the bus and its values") {
 }
 
 TEST_CASE("a reply says its type first, and then what the bus says") {
-  CHECK(of(bus::token{3, 77, " a \"word\"\n"}).dump() == R"({"type":"token","index":3,"token":77,"text":" a \"word\"\n"})");
+  CHECK(of(bus::token{3, 77, " a \"word\"\n", {}, {}}).dump() == R"({"type":"token","index":3,"token":77,"text":" a \"word\"\n"})");
   const bus::token likely{4, 7, "a", -0.5f, {{7, "a", -0.5f}, {9, "b", -1.25f}}};
   CHECK(of(likely).dump() == R"({"type":"token","index":4,"token":7,"text":"a","logprob":-0.5,"top":[{"token":7,"text":"a","logprob":-0.5},)"
                              R"({"token":9,"text":"b","logprob":-1.25}]})");

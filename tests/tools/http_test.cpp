@@ -1,0 +1,343 @@
+// Ebb over HTTP: a real daemon with the demo model behind a real port, asked by a client that only knows HTTP.
+#include "bus/http/listener.hpp"
+#include "tests/bus/support/http_connection.hpp"
+#include "tests/bus/support/temporary_folder.hpp"
+#include "tests/tools/support/demo.hpp"
+#include "tools/daemon.hpp"
+#include "tools/replay.hpp"
+#include "tools/virtual_engine.hpp"
+#include <future>
+#include <mutex>
+
+using namespace ebb;
+using namespace ebb::tools;
+using namespace ebb::tools::test;
+using bus::test::http_connection;
+using bus::test::http_response;
+using json = nlohmann::json;
+
+namespace {
+
+// As a setting: a port that was free a moment ago.
+std::string free_address() {
+  const std::string url = bus::http::listener::open("127.0.0.1:0")->url();
+  return url.substr(url.find("//") + 2);
+}
+
+// A daemon with the demo model on two cards and a free port for HTTP, in a folder of its own.
+class http_daemon {
+ public:
+  explicit http_daemon(const std::function<void(settings&)>& change = {}) {
+    engine_options options = demo_on(2);
+    options.from.bus.listen = {"ipc://" + (folder_ / "commands").string()};
+    options.from.state_dir = (folder_ / "state").string();
+    options.from.http.listen = free_address();
+    if (change) change(options.from);
+    auto opened = tools::daemon::start(options);
+    if (!opened) throw std::runtime_error(opened.error().text);
+    daemon_ = std::move(*opened);
+  }
+
+  std::string url() const { return daemon_->url(); }
+  http_response ask(const std::string& method, const std::string& path, const std::string& body = {}, const std::string& headers = {}) const {
+    return http_connection(url()).ask(method, path, body, headers);
+  }
+  std::unique_ptr<connection> bus_client() const {
+    auto connected = connect_to_daemon("ipc://" + (folder_ / "commands").string());
+    if (!connected) throw std::runtime_error(connected.error().text);
+    return std::move(*connected);
+  }
+  std::uint32_t sessions() const { return ask("GET", "/v1/status").json().at("sessions").get<std::uint32_t>(); }
+  std::filesystem::path folder() const { return folder_ / ""; }
+  void stop() { daemon_.reset(); }
+
+ private:
+  bus::test::temporary_folder folder_;
+  std::unique_ptr<tools::daemon> daemon_;
+};
+
+// The JSON behind each "data: " of a stream of events, without its end mark.
+std::vector<json> data_of(const std::string& stream) {
+  std::vector<json> all;
+  for (std::size_t at = stream.find("data: "); at != std::string::npos; at = stream.find("data: ", at + 1)) {
+    const std::string line = stream.substr(at + 6, stream.find('\n', at) - at - 6);
+    if (line != "[DONE]") all.push_back(json::parse(line));
+  }
+  return all;
+}
+
+const std::string chat = R"({"messages": [{"role": "user", "content": "In the beginning"}], "ignore_eos": true, "temperature": 0)";
+
+std::string text_of(const json& answer) { return answer.at("choices").at(0).at("message").at("content").get<std::string>(); }
+
+}  // namespace
+
+TEST_CASE("memory is lent and taken back over HTTP, and every figure of every card is in the answer") {
+  const http_daemon daemon;
+  const json lent = daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 5, "gpu": 0})").json();
+  CHECK(lent.at("status") == "ok");
+  CHECK(lent.at("reserve_mib") == 5);
+  CHECK(lent.at("expert_slots") < lent.at("expert_slots_full"));
+  CHECK(lent.at("short_mib") == 0);
+  REQUIRE(lent.at("gpus").size() == 1);
+  CHECK(lent.at("gpus")[0].at("gpu") == 0);
+  CHECK(lent.at("gpus")[0].at("vram_free_mib") >= 5);
+
+  const json seen = daemon.ask("GET", "/v1/vram").json();
+  REQUIRE(seen.at("gpus").size() == 2);
+  for (const char* sum : {"reserve_mib", "expert_slots", "expert_slots_full", "expert_cache_mib", "expert_cache_full_mib", "vram_free_mib", "short_mib"}) {
+    CHECK(seen.at(sum).get<double>() == Approx(seen["gpus"][0].at(sum).get<double>() + seen["gpus"][1].at(sum).get<double>()));
+  }
+  CHECK(seen.at("prompt_chunk") == std::min(seen["gpus"][0].at("prompt_chunk"), seen["gpus"][1].at("prompt_chunk")));
+
+  const json taken_back = daemon.ask("POST", "/v1/vram", R"({"reserve_mib": null})").json();
+  CHECK(taken_back.at("expert_slots") == taken_back.at("expert_slots_full"));
+
+  const json too_much = daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 100000})").json();
+  CHECK(too_much.at("status") == "short");
+  CHECK(too_much.at("short_mib") > 0);
+}
+
+TEST_CASE("every wrong body of /v1/vram is refused by the name of its field, and nothing changes") {
+  const http_daemon daemon;
+  struct wrong {
+    std::string body;
+    std::string code;
+    json param;
+  };
+  const std::vector<wrong> all{{R"({"reserve_mib": true})", "bad_value", "reserve_mib"},
+                               {R"({"reserve_mib": "5"})", "bad_value", "reserve_mib"},
+                               {R"({"reserve_mib": 1.5})", "bad_value", "reserve_mib"},
+                               {R"({"reserve_mib": 5.0})", "bad_value", "reserve_mib"},
+                               {R"({"reserve_mib": -1})", "bad_value", "reserve_mib"},
+                               {R"({"reserve_mib": 4294967296})", "bad_value", "reserve_mib"},
+                               {R"({"reserve_mib": 1e3})", "bad_value", "reserve_mib"},
+                               {R"({"reserve_mib": [1]})", "bad_value", "reserve_mib"},
+                               {R"({})", "missing_key", "reserve_mib"},
+                               {R"({"gpu": 0})", "missing_key", "reserve_mib"},
+                               {R"({"reserve_mib": 1, "gpu": 2})", "unknown_device", "gpu"},
+                               {R"({"reserve_mib": 1, "gpu": -1})", "bad_value", "gpu"},
+                               {R"({"reserve_mib": 1, "gpu": true})", "bad_value", "gpu"},
+                               {R"({"reserve_mib": 1, "device": 0})", "unknown_key", "device"},
+                               {R"({"reserve_mib": 1, "reserve_mib": 2})", "malformed", nullptr},
+                               {R"({"reserve_mib": 1} x)", "malformed", nullptr},
+                               {R"([1])", "malformed", nullptr},
+                               {"\"\xff\"", "malformed", nullptr},
+                               {"{", "malformed", nullptr}};
+  const json before = daemon.ask("GET", "/v1/vram").json();
+  for (const wrong& each : all) {
+    CAPTURE(each.body);
+    const http_response answer = daemon.ask("POST", "/v1/vram", each.body);
+    CHECK(answer.status == 400);
+    CHECK(answer.error_code() == each.code);
+    CHECK(answer.json().at("error").at("param") == each.param);
+    CHECK(answer.json().at("error").at("type") == "invalid_request_error");
+  }
+  CHECK(daemon.ask("GET", "/v1/vram").json() == before);
+}
+
+TEST_CASE("a lease over HTTP outlives its connection, is renewed and released, and is the same one for the same key") {
+  const http_daemon daemon;
+  const std::string wanted = R"({"owner": "comfyui", "gpu": 0, "mib": 3, "ttl_s": 600})";
+  const http_response first = daemon.ask("POST", "/v1/vram/leases", wanted, "Idempotency-Key: job-1\r\n");
+  REQUIRE(first.status == 201);
+  const json lease = first.json();
+  const std::string place = first.headers.at("location");
+  CHECK(place == "/v1/vram/leases/" + std::to_string(lease.at("lease_id").get<int>()));
+  CHECK(lease.at("mib") == 3);
+  CHECK(lease.at("cards").size() == 1);
+
+  CHECK(daemon.ask("POST", "/v1/vram/leases", wanted, "Idempotency-Key: job-1\r\n").json().at("lease_id") == lease.at("lease_id"));
+  REQUIRE(daemon.ask("GET", "/v1/vram/leases").json().at("leases").size() == 1);
+
+  const json renewed = daemon.ask("PATCH", place, R"({"ttl_s": 1200})").json();
+  CHECK(renewed.at("ends_in_s") > 600);
+  CHECK(daemon.ask("POST", place, R"({"ttl_s": 60})").json().at("ends_in_s") <= 60);
+  CHECK(daemon.ask("DELETE", place).status == 200);
+  CHECK(daemon.ask("DELETE", place).status == 404);
+  CHECK(daemon.ask("GET", "/v1/vram/leases").json().at("leases").empty());
+}
+
+TEST_CASE("a lease that there is no room for is refused with 409, and one that is waited for ends with its client") {
+  const http_daemon daemon;
+  const http_response refused = daemon.ask("POST", "/v1/vram/leases", R"({"owner": "a", "gpu": 0, "mib": 100000})");
+  CHECK(refused.status == 409);
+  CHECK(refused.error_code() == "short_of");
+
+  const auto id = daemon.ask("POST", "/v1/vram/leases", R"({"owner": "a", "gpu": 0, "mib": 8})").json().at("lease_id").get<int>();
+  {
+    http_connection waiting(daemon.url());
+    waiting.send_request("POST", "/v1/vram/leases", R"({"owner": "b", "gpu": 0, "mib": 8, "wait_s": 600})");
+    waiting.give_up_after(std::chrono::milliseconds(200));
+    CHECK(waiting.receive().status == 0);
+  }
+  CHECK(daemon.ask("DELETE", "/v1/vram/leases/" + std::to_string(id)).status == 200);
+  CHECK(comes_true([&] { return daemon.ask("GET", "/v1/vram/leases").json().at("leases").empty(); }));
+}
+
+TEST_CASE("an answer over HTTP is the same one whole, streamed, and through the bus") {
+  const http_daemon daemon;
+  const http_response whole = daemon.ask("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 40, "hash": true})");
+  REQUIRE(whole.status == 200);
+  CHECK(whole.json().at("object") == "chat.completion");
+  CHECK(whole.json().at("usage").at("completion_tokens") == 40);
+  CHECK(whole.json().at("choices").at(0).at("finish_reason") == "length");
+
+  const http_response streamed = daemon.ask("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 40, "hash": true, "stream": true, "stream_options": {"include_usage": true}})");
+  REQUIRE(streamed.status == 200);
+  CHECK(streamed.headers.at("content-type") == "text/event-stream");
+  CHECK(streamed.body.ends_with("data: [DONE]\n\n"));
+  const auto chunks = data_of(streamed.body);
+  std::string text;
+  std::string finish;
+  for (const json& each : chunks) {
+    CHECK(each.at("object") == "chat.completion.chunk");
+    CHECK(each.at("id") == chunks.front().at("id"));
+    if (each.at("choices").empty()) continue;
+    const json& choice = each.at("choices").at(0);
+    text += choice.at("delta").value("content", "");
+    if (!choice.at("finish_reason").is_null()) {
+      finish = choice.at("finish_reason");
+      CHECK(choice.at("ebb").at("hash") == whole.json().at("choices").at(0).at("ebb").at("hash"));
+    }
+  }
+  CHECK(chunks.front().at("choices").at(0).at("delta").at("role") == "assistant");
+  CHECK(chunks.back().at("usage").at("completion_tokens") == 40);
+  CHECK(finish == "length");
+  CHECK(text == text_of(whole.json()));
+
+  bus::generate same;
+  same.messages = {{"user", "In the beginning", ""}};
+  same.max_tokens = 40;
+  same.temperature = 0.0f;
+  same.ignore_eos = true;
+  same.stream = false;
+  CHECK(answer_of<bus::done>(*daemon.bus_client(), same).text == text);
+}
+
+TEST_CASE("memory lent over HTTP in the middle of a stream changes not one bit of the answer") {
+  const http_daemon daemon;
+  const std::string wanted = chat + R"(, "max_tokens": 300, "hash": true, "stream": true})";
+  const auto hash_of = [](const std::string& stream) { return data_of(stream).back().at("choices").at(0).at("ebb").at("hash").get<std::string>(); };
+  const std::string undisturbed = hash_of(daemon.ask("POST", "/v1/chat/completions", wanted).body);
+  http_connection reader(daemon.url());
+  reader.send_request("POST", "/v1/chat/completions", wanted);
+  REQUIRE(reader.receive_head().status == 200);
+  std::string stream;
+  for (int taken = 0; taken < 20; ++taken) stream += reader.receive_chunk();
+  CHECK(daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 100000})").json().at("expert_slots") == 0);
+  CHECK(daemon.sessions() == 1);
+  CHECK(daemon.ask("POST", "/v1/vram", R"({"reserve_mib": null})").json().at("status") == "ok");
+  for (std::string chunk = reader.receive_chunk(); !chunk.empty(); chunk = reader.receive_chunk()) stream += chunk;
+  CHECK(hash_of(stream) == undisturbed);
+}
+
+TEST_CASE("a client that leaves ends its answer, while it streams, while it waits whole, and while it waits for a place") {
+  const http_daemon daemon([](settings& from) { from.parallel = 1; });
+  for (const std::string stream : {"true", "false"}) {
+    std::optional<http_connection> reader(std::in_place, daemon.url());
+    reader->send_request("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 2000, "stream": )" + stream + "}");
+    if (stream == "true") REQUIRE(reader->receive_head().status == 200);
+    REQUIRE(comes_true([&] { return daemon.sessions() == 1; }));
+    std::optional<http_connection> waiting(std::in_place, daemon.url());
+    waiting->send_request("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 2000})");
+    REQUIRE(comes_true([&] { return daemon.ask("GET", "/v1/status").json().at("waiting") == 1; }));
+    waiting.reset();
+    CHECK(comes_true([&] { return daemon.ask("GET", "/v1/status").json().at("waiting") == 0; }));
+    reader.reset();
+    CHECK(comes_true([&] { return daemon.sessions() == 0; }));
+  }
+  CHECK(daemon.ask("GET", "/v1/status").json().at("tokens_generated") < 4000);
+}
+
+TEST_CASE("events come over HTTP as they do on the bus") {
+  const http_daemon daemon;
+  http_connection listening(daemon.url());
+  listening.send_request("GET", "/v1/events");
+  REQUIRE(listening.receive_head().headers.at("content-type") == "text/event-stream");
+  CHECK(listening.receive_chunk().starts_with(":"));
+  daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 100000, "gpu": 1})");
+  std::string heard;
+  const auto has = [&](const std::string& event) { return heard.find("event: " + event + "\n") != std::string::npos; };
+  while (!has("short") || !has("resized") || !has("residency_flipped")) {
+    const std::string chunk = listening.receive_chunk();
+    REQUIRE(!chunk.empty());
+    heard += chunk;
+  }
+  for (const json& each : data_of(heard)) {
+    CHECK(each.at("sequence").is_number());
+    CHECK(each.at("device") == 1);
+  }
+}
+
+TEST_CASE("health, status, cards, experts and models are there, and health needs no key") {
+  const http_daemon daemon;
+  CHECK(daemon.ask("GET", "/health").json() == json{{"status", "ok"}});
+  CHECK(daemon.ask("HEAD", "/health").status == 200);
+  CHECK(daemon.ask("GET", "/v1/status").json().at("state") == "ready");
+  CHECK(daemon.ask("GET", "/v1/cards").json().at("cards").size() == 2);
+  CHECK(daemon.ask("GET", "/v1/experts").json().at("cards").size() == 2);
+  const json models = daemon.ask("GET", "/v1/models").json();
+  const std::string id = models.at("data").at(0).at("id");
+  CHECK(daemon.ask("GET", "/v1/models/" + id).json().at("object") == "model");
+  CHECK(daemon.ask("GET", "/v1/models/another").status == 404);
+}
+
+TEST_CASE("what is asked about memory during the load is answered at once with not_loaded, and holds after it") {
+  bus::test::temporary_folder folder;
+  engine_options options = demo_on(2);
+  options.from.bus.listen = {"ipc://" + (folder / "commands").string()};
+  options.from.state_dir = (folder / "state").string();
+  options.from.http.listen = free_address();
+  const std::string at = "http://" + options.from.http.listen;
+  std::promise<void> loading;
+  std::promise<void> seen;
+  std::once_flag once;
+  options.progress = [&](double) {  // the load is under way until this returns
+    std::call_once(once, [&] {
+      loading.set_value();
+      seen.get_future().wait();
+    });
+  };
+  auto asks = std::async(std::launch::async, [&] {
+    loading.get_future().wait();
+    const http_response early = http_connection(at).ask("POST", "/v1/vram", R"({"reserve_mib": 5})");
+    const http_response health = http_connection(at).ask("GET", "/health");
+    const http_response look = http_connection(at).ask("GET", "/v1/vram");
+    const http_response answer = http_connection(at).ask("POST", "/v1/chat/completions", chat + "}");
+    seen.set_value();
+    const auto wrong = [](const http_response& what) { return "not as it should be: " + what.body; };
+    if (early.status != 200 || early.json().at("status") != "not_loaded" || early.json().at("reserve_mib") != 5) return wrong(early);
+    if (health.status != 503 || health.json().at("status") != "loading") return wrong(health);
+    if (look.status != 200 || look.json().at("status") != "not_loaded") return wrong(look);
+    if (answer.status != 503 || !answer.headers.contains("retry-after")) return wrong(answer);
+    return std::string();
+  });
+  auto daemon = tools::daemon::start(options);
+  CHECK(asks.get().empty());
+  REQUIRE(daemon);
+  CHECK(comes_true([&] {
+    const json now = http_connection((*daemon)->url()).ask("GET", "/v1/vram").json();
+    return now.at("status") == "ok" && now.at("gpus").at(0).at("reserve_mib") == 5 && now.at("gpus").at(1).at("reserve_mib") == 5;
+  }));
+}
+
+TEST_CASE("what came over HTTP is in the journal, and its replay gives every reply again") {
+  bus::test::temporary_folder folder;
+  const auto journal = folder / "journal";
+  {
+    const http_daemon daemon([&](settings& from) { from.journal = journal.string(); });
+    REQUIRE(daemon.ask("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 30, "stream": true, "n": 2, "logprobs": true, "top_logprobs": 3})").status == 200);
+    REQUIRE(daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 5})").status == 200);
+    REQUIRE(daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 5, "gpu": 9})").status == 400);
+    REQUIRE(daemon.ask("POST", "/v1/completions", R"({"prompt": "In the", "max_tokens": 20})").status == 200);
+    REQUIRE(daemon.ask("POST", "/v1/vram/leases", R"({"owner": "a", "gpu": 1, "mib": 2})", "Idempotency-Key: x\r\n").status == 201);
+    REQUIRE(daemon.ask("GET", "/v1/vram").status == 200);
+  }
+  const auto report = replay(journal, in_virtual_time(EBB_DEMO_MODEL, ""));
+  INFO((report ? std::string() : report.error().text));
+  REQUIRE(report);
+  CHECK(report->requests >= 7);
+  CHECK(report->replies > 60);
+  for (const auto& each : report->differences) CHECK(each.field + ": " + each.recorded + " is now " + each.replayed == "");
+}
