@@ -7,12 +7,14 @@ from selenium.webdriver.common.keys import Keys
 from browser import DESK, PHONE, Browser
 from running_daemon import RunningDaemon, until
 
-NAMED_ROLES = {"button", "textbox", "searchbox", "spinbutton", "combobox", "checkbox", "link", "dialog", "img", "image", "region", "log", "table", "DisclosureTriangle"}
+NAMED_ROLES = {"button", "textbox", "searchbox", "spinbutton", "combobox", "checkbox", "link", "dialog", "img", "image", "region", "log", "table",
+               "DisclosureTriangle"}
 
 # The contrast of every text that is seen with what lies behind it, by the formula of WCAG 2. Gives those that have too little.
 CONTRAST = """
 const channels = (color) => (color.match(/[\\d.]+/g) ?? []).map(Number);
-const luminance = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+const linear = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
 const over = (top, below) => [0, 1, 2].map((at) => top[at] * (top[3] ?? 1) + below[at] * (1 - (top[3] ?? 1)));
 function behind(element) {
   const layers = [];
@@ -51,8 +53,11 @@ return {poor, looked_at};
 
 WIDER_THAN_THE_PAGE = """
 const width = document.documentElement.clientWidth;
-const inside = (element) => { for (let each = element.parentElement; each; each = each.parentElement) if (getComputedStyle(each).overflowX !== 'visible') return true; return false; };
-return [...document.body.querySelectorAll('*')].filter((each) => each.checkVisibility() && !each.closest('.visually-hidden') && each.getBoundingClientRect().right > width + 1 && !inside(each)).map((each) => each.outerHTML.slice(0, 120));
+const parents = (element) => (element.parentElement ? [element.parentElement, ...parents(element.parentElement)] : []);
+const scrolls = (element) => parents(element).some((each) => getComputedStyle(each).overflowX !== 'visible');
+return [...document.body.querySelectorAll('*')]
+  .filter((each) => each.checkVisibility() && !each.closest('.visually-hidden') && each.getBoundingClientRect().right > width + 1 && !scrolls(each))
+  .map((each) => each.outerHTML.slice(0, 120));
 """
 
 
@@ -134,7 +139,8 @@ class AccessTest(unittest.TestCase):
         seen = set()
         for _ in range(60):
             self.browser.press(Keys.TAB)
-            at, outline = self.browser.run("const style = getComputedStyle(document.activeElement); return [document.activeElement.outerHTML.slice(0, 80), style.outlineStyle + ' ' + parseFloat(style.outlineWidth)]")
+            at, outline = self.browser.run("const at = document.activeElement, style = getComputedStyle(at);"
+                                           "return [at.outerHTML.slice(0, 80), style.outlineStyle + ' ' + parseFloat(style.outlineWidth)]")
             if at.startswith("<body"):  # between the last and the first
                 continue
             seen.add(at)
@@ -155,7 +161,8 @@ class AccessTest(unittest.TestCase):
     def test_it_has_landmarks_one_first_heading_and_no_level_left_out(self):
         landmarks = self.browser.run("return ['header', 'main', 'main section[aria-labelledby]'].map((each) => document.querySelectorAll(each).length)")
         self.assertEqual(landmarks, [1, 1, 6])
-        levels = self.browser.run("return [...document.querySelectorAll('h1, h2, h3, h4')].filter((each) => !each.closest('dialog')).map((each) => Number(each.tagName[1]))")
+        levels = self.browser.run("return [...document.querySelectorAll('h1, h2, h3, h4')].filter((each) => !each.closest('dialog'))"
+                                  ".map((each) => Number(each.tagName[1]))")
         self.assertEqual(levels[0], 1)
         self.assertEqual(levels.count(1), 1)
         self.assertTrue(all(after - before <= 1 for before, after in zip(levels, levels[1:])), levels)
@@ -166,7 +173,8 @@ class AccessTest(unittest.TestCase):
         label = lambda: self.browser.run("return document.querySelector('#tokens-chart svg').getAttribute('aria-label')")
         until("the chart tells figures", lambda: "now" in label() and "most" in label(), patience_s=15)
         self.assertTrue(self.browser.texts("#tokens-chart tbody td"))
-        self.assertRegex(self.browser.run("return document.querySelector('#experts canvas').getAttribute('aria-label')"), r"^3 layers by 32 experts on card 0: \d+ in slots")
+        self.assertRegex(self.browser.run("return document.querySelector('#experts canvas').getAttribute('aria-label')"),
+                         r"^3 layers by 32 experts on card 0: \d+ in slots")
         self.assertRegex(self.browser.run("return document.querySelector('.memory').getAttribute('aria-label')"), r"^Of [\d.]+ MiB: Cache [\d.]+")
 
     def test_text_controls_and_parts_stand_out_enough_in_both_schemes(self):
@@ -198,11 +206,13 @@ class AccessTest(unittest.TestCase):
                 self.browser.click("#cards article:nth-of-type(1) [data-do=lend]")
             self.assertEqual(self.browser.run(WIDER_THAN_THE_PAGE), [])
             self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), PHONE[0])
-        small = self.browser.run("return [...document.querySelectorAll('button')].filter((each) => each.checkVisibility()).filter((each) => each.getBoundingClientRect().height < 36).map((each) => each.textContent)")
+        small = self.browser.run("return [...document.querySelectorAll('button')].filter((each) => each.checkVisibility())"
+                                 ".filter((each) => each.getBoundingClientRect().height < 36).map((each) => each.textContent)")
         self.assertEqual(small, [])
 
     def test_who_wants_less_motion_gets_none(self):
-        moving = "return ['.part', '.turn.writing .body'].map((each) => { const style = getComputedStyle(document.querySelector(each) ?? document.body, each.includes('body') ? '::after' : null); return [style.transitionDuration, style.animationName]; })"
+        moving = ("return [['.part', null], ['.turn.writing .body', '::after']].map(([of, pseudo]) => getComputedStyle(document.querySelector(of), pseudo))"
+                  ".map((style) => [style.transitionDuration, style.animationName])")
         self.browser.set_options(max_tokens=1800, temperature=1, seed=3)
         with self.daemon.slowed():
             self.browser.ask("Call me")

@@ -88,7 +88,7 @@ class Browser:
         webdriver.ActionChains(self.driver).send_keys(*keys).perform()
 
     def focused(self):
-        return self.run("return document.activeElement.id || document.activeElement.getAttribute('aria-label') || document.activeElement.className || document.activeElement.tagName")
+        return self.run("const at = document.activeElement; return at.id || at.getAttribute('aria-label') || at.className || at.tagName")
 
     def tab_to(self, wanted, most=60, back=False):
         """Presses Tab until the focus is there; fails if it never comes."""

@@ -35,7 +35,8 @@ class ChatTest(unittest.TestCase):
         self.wait_for_end()
         self.assertEqual(self.browser.texts(".turn.user .body"), [QUESTION])
         self.assertEqual(self.browser.texts(".turn.assistant .body"), [expected])
-        self.assertRegex(self.browser.text(".turn.assistant .note"), r"^\d+ tokens?, [\d.\u202f]+ a second, longest gap [\d.\u202f]+ ms, [\d.]+\u202f% of the experts in a cache")
+        self.assertRegex(self.browser.text(".turn.assistant .note"),
+                         r"^\d+ tokens?, [\d.\u202f]+ a second, longest gap [\d.\u202f]+ ms, [\d.]+\u202f% of the experts in a cache")
         self.assertEqual(self.browser.one("#prompt").get_attribute("value"), "")
 
     def test_a_second_question_is_asked_with_what_was_said_before(self):

@@ -67,7 +67,8 @@ class LendingTest(unittest.TestCase):
         until("the bar shows it", lambda: self.parts(0)["Lent"] == mib)
         self.assertAlmostEqual(self.parts(0)["Cache"], smaller["expert_cache_mib"], delta=0.5)
         self.assertEqual(self.parts(1)["Lent"], 0)
-        until("the map shows it", lambda: f"Card 0: {smaller['expert_slots']} of" in self.browser.text("#experts figure:nth-of-type(1) .caption").replace("\u202f", ""))
+        until("the map shows it", 
+              lambda: f"Card 0: {smaller['expert_slots']} of" in self.browser.text("#experts figure:nth-of-type(1) .caption"))
         self.browser.click("#leases button")
         until("the lease is gone", lambda: self.rows() == [] and self.browser.seen("#leases .empty"))
         until("the cache is back", lambda: self.daemon.card(0)["expert_slots"] == before["expert_slots"])

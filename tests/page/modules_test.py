@@ -30,17 +30,21 @@ class ModulesTest(unittest.TestCase):
             self.assertEqual(read, expected, size)
 
     def test_a_counter_gives_its_rate_and_begins_anew_with_another_daemon(self):
-        self.assertEqual(self.module("rates", "const rate = new it.counter_rate(); return [[10, 1], [30, 2], [30, 3], [5, 4], [15, 9]].map((each) => rate.push(...each));"),
+        self.assertEqual(self.module("rates", "const rate = new it.counter_rate();"
+                                              "return [[10, 1], [30, 2], [30, 3], [5, 4], [15, 9]].map((each) => rate.push(...each));"),
                          [None, 20, 0, None, 2])
 
     def test_the_hit_rate_is_that_of_what_was_asked_for_since(self):
-        self.assertEqual(self.module("rates", "const share = new it.hit_share(); return [[90, 10], [93, 11], [93, 11], [0, 0], [1, 1]].map((each) => share.push(...each));"),
+        self.assertEqual(self.module("rates", "const share = new it.hit_share();"
+                                              "return [[90, 10], [93, 11], [93, 11], [0, 0], [1, 1]].map((each) => share.push(...each));"),
                          [None, 0.75, None, None, 0.5])
 
     def test_the_longest_gap_is_the_highest_class_that_grew_lately(self):
         script = """
             const gap = new it.longest_gap([10, 50], 60);
-            return [[[5, 1, 1], 0], [[9, 1, 1], 1], [[9, 2, 1], 2], [[9, 2, 2], 30], [[12, 2, 2], 63], [[12, 2, 2], 91], [[12, 2, 2], 200], [[0, 1, 0], 201], [[0, 2, 0], 202]].map((each) => gap.push(...each));
+            const readings = [[[5, 1, 1], 0], [[9, 1, 1], 1], [[9, 2, 1], 2], [[9, 2, 2], 30], [[12, 2, 2], 63], [[12, 2, 2], 91], [[12, 2, 2], 200],
+                              [[0, 1, 0], 201], [[0, 2, 0], 202]];
+            return readings.map((each) => gap.push(...each));
         """
         self.assertEqual(self.module("rates", script),
                          [None, {"at_most_ms": 10}, {"at_most_ms": 50}, {"above_ms": 50}, {"above_ms": 50}, {"at_most_ms": 10}, None, None, {"at_most_ms": 50}])
@@ -89,17 +93,23 @@ class ModulesTest(unittest.TestCase):
     def test_the_map_agrees_with_the_daemon(self):
         [first, second] = self.daemon.ask("GET", "/v1/experts")["cards"]
         resident = sum(bin(byte).count("1") for byte in bytes.fromhex(first["resident"]))
-        self.assertEqual(self.browser.text("#experts .caption"), f"Card 0: {resident} of {(first['layer_end'] - first['layer_begin']) * first['experts']} experts in slots")
+        all_of_it = (first["layer_end"] - first["layer_begin"]) * first["experts"]
+        self.assertEqual(self.browser.text("#experts .caption"), f"Card 0: {resident} of {all_of_it} experts in slots")
         rows = self.browser.texts("#experts tbody th")
         self.assertEqual(rows, [str(layer) for each in (first, second) for layer in range(each["layer_begin"], each["layer_end"])])
 
     def test_numbers_are_written_for_people(self):
-        self.assertEqual(self.module("format", "return [it.whole(1234567), it.mib(0.25), it.mib(402.5), it.rate(41.234), it.rate(0), it.percent(0.9996), it.percent(1), it.percent(0.5), it.clock(247), it.clock(3753), it.clock(183600), it.count(1, 'token')];"),
+        script = """
+            return [it.whole(1234567), it.mib(0.25), it.mib(402.5), it.rate(41.234), it.rate(0), it.percent(0.9996), it.percent(1), it.percent(0.5),
+                    it.clock(247), it.clock(3753), it.clock(183600), it.count(1, "token")];
+        """
+        self.assertEqual(self.module("format", script),
                          ["1\u202f234\u202f567", "0.3", "403", "41.2", "0", "99.9\u202f%", "100\u202f%", "50\u202f%", "4:07", "1:02:33", "2 d 03:00", "1 token"])
 
     def test_the_page_says_what_a_daemon_does_that_is_not_ready(self):
         for state, word, sentence in (("loading", "Loading", "loading"), ("stopping", "Stopping", "stopping"), ("failed", "Failed", "could not be loaded")):
-            shown = self.module("notice", f"new it.notice(() => 0).show_status('{state}'); return [document.getElementById('state').textContent, document.getElementById('notice-text').textContent];")
+            shown = self.module("notice", f"new it.notice(() => 0).show_status('{state}');"
+                                          "return ['state', 'notice-text'].map((id) => document.getElementById(id).textContent);")
             self.assertEqual(shown[0], word)
             self.assertIn(sentence, shown[1])
 

@@ -17,12 +17,15 @@ const causes = {
 
 const sentences = {
   model_loaded: () => "The model is loaded",
-  resized: (e) => `Card ${e.device}: ${whole(e.expert_slots)} of ${whole(e.expert_slots_full)} slots ${causes[e.cause] ?? e.cause}, in ${e.took_ms.toFixed(1)} ms`,
-  residency_flipped: (e) => `Card ${e.device}: ${e.resident ? "all experts are in slots" : `${whole(e.experts_resident)} of ${whole(e.experts)} experts are in slots`}`,
+  resized: (e) =>
+    `Card ${e.device}: ${whole(e.expert_slots)} of ${whole(e.expert_slots_full)} slots ${causes[e.cause] ?? e.cause}, in ${e.took_ms.toFixed(1)} ms`,
+  residency_flipped: (e) =>
+    `Card ${e.device}: ${e.resident ? "all experts are in slots" : `${whole(e.experts_resident)} of ${whole(e.experts)} experts are in slots`}`,
   lease_granted: (e) => `Card ${e.device}: ${whole(e.mib)} MiB lent to ${e.owner}`,
   lease_ended: (e) => `Card ${e.device}: ${whole(e.mib)} MiB are back from ${e.owner}, ${causes[e.cause] ?? e.cause}`,
   short: (e) => `Card ${e.device} is ${mib(e.short_mib)} MiB short`,
-  pressure: (e) => `Card ${e.device}: ${e.begins ? "another program needs memory, the cache gives way" : "no other program needs memory any more"}`,
+  pressure: (e) =>
+    `Card ${e.device}: ${e.begins ? "another program needs memory, the cache gives way" : "no other program needs memory any more"}`,
   card_lost: (e) => `Card ${e.device} is lost: ${e.text}`,
 };
 

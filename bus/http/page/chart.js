@@ -5,7 +5,7 @@ import { time_of_day } from "./format.js";
 const span_ms = 300_000;
 const gap_ms = 6000; // without a sample for longer than this the line is broken
 const table_rows = 10;
-const width = 600, height = 110;
+const width = 600, height = 110; // of the drawing, which is stretched to its place
 
 export class time_chart {
   #samples = []; // {time, value}; a value may be null: there was nothing to measure
@@ -24,7 +24,8 @@ export class time_chart {
     const line = make_svg("path", { class: "line" });
     const area = make_svg("path", { class: "area" });
     const marks = make_svg("path", { class: "marks" });
-    const picture = make_svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: nothing measured yet` }, area, marks, line);
+    const picture = make_svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img",
+      "aria-label": `${title}: nothing measured yet` }, area, marks, line);
     const newest = make("span", { class: "newest" }, "–");
     const when = make("span", { class: "when" });
     const most = make("span", { class: "axis most", "aria-hidden": "true" });
@@ -116,9 +117,9 @@ export class time_chart {
   }
 }
 
-// 1, 2 or 5 times a power of ten, not below `value`.
+// A round number that is not below `value`.
 export function nice_above(value) {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return power * [1, 2, 5, 10].find((step) => step * power >= value);
+  return power * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * power >= value);
 }

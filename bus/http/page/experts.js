@@ -1,23 +1,24 @@
-// bus/http/page/experts.js: a map of layers by experts for each card. An expert in a slot is a square, another one a dot; the darker,
+// bus/http/page/experts.js: a map of layers by experts for each card. An expert in a slot is a square, another one a dot; the stronger,
 // the more it was used lately. A table says the same of each layer in numbers.
 import { by_id, keep_children, make, set_attribute, set_text } from "./dom.js";
 import { count, percent, whole } from "./format.js";
 import { expert_map } from "./expert_map.js";
 
-const cell_px = { least: 5, most: 14 };
+const cell_px = { least: 5, most: 18 };
 const gutter_px = 30; // for the numbers of the layers
 const label_px = 11; // a number needs so much height
 
 function make_figure(device) {
   const canvas = make("canvas", { role: "img" });
   const readout = make("span", { class: "readout" });
-  const table = make("table", { "aria-label": `Layers of card ${device}` }, make("thead", {}, make("tr", {}, ...["Layer", "In slots", "Used lately", "Used, in no slot"].map((name) =>
-    make("th", { scope: "col" }, name)))), make("tbody"));
-  const figure = make("figure", { class: "map" },
+  const name = `Layers of card ${device}`;
+  const heads = ["Layer", "In slots", "Used lately", "Used, in no slot"].map((text) => make("th", { scope: "col" }, text));
+  const table = make("table", { "aria-label": name }, make("thead", {}, make("tr", {}, ...heads)), make("tbody"));
+  return make("figure", { class: "map" },
     make("figcaption", {}, make("span", { class: "caption" }), readout),
     canvas,
-    make("details", {}, make("summary", {}, "Each layer in numbers"), make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Layers of card ${device}` }, table)));
-  return figure;
+    make("details", {}, make("summary", {}, "Each layer in numbers"),
+      make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, table)));
 }
 
 // Layers are broken into several lines where one would be too fine to see.
@@ -40,7 +41,7 @@ export class experts_panel {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw_all());
     this.#parent.append(make("p", { class: "legend" },
       make("span", { class: "sample in", "aria-hidden": "true" }), "in a slot ",
-      make("span", { class: "sample out", "aria-hidden": "true" }), "in no slot: the CPU computes it. The darker, the more it was used lately."));
+      make("span", { class: "sample out", "aria-hidden": "true" }), "in no slot: the CPU computes it. The stronger, the more it was used lately."));
   }
 
   show(said) {

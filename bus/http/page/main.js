@@ -17,6 +17,7 @@ import { rates_panel } from "./rates_panel.js";
 const at_rest_ms = 5000; // between two looks at cards while no token is made
 const experts_ms = 2000; // between two looks at experts, which are many
 const leases_ms = 15_000; // events tell of leases; this is for those that were missed
+const unseen_ms = 10_000; // a browser has six connections to a daemon for all its tabs: one that is not seen gives its own back
 
 const known = new fleet();
 const rates = new rates_panel();
@@ -85,7 +86,7 @@ function take_state(state, about) {
     keys.ask(about.why.message);
   } else if (state === "live") {
     keys.close();
-    stream.start();
+    if (!document.hidden) stream.start();
   } else {
     stream.stop();
     rates.begin_anew();
@@ -99,5 +100,12 @@ function take_event(event) {
   if (event.event === "model_loaded") pulse.beat();
   known.refresh("cards", "leases", "experts");
 }
+
+let unseen_timer = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(unseen_timer);
+  if (document.hidden) unseen_timer = setTimeout(() => stream.stop(), unseen_ms);
+  else if (pulse.state === "live") stream.start();
+});
 
 pulse.beat();

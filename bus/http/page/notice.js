@@ -31,7 +31,8 @@ export class notice {
     const due = performance.now() + retry_ms;
     const text = () => {
       const left_s = Math.ceil((due - performance.now()) / 1000);
-      return `${why.message[0].toUpperCase()}${why.message.slice(1)}. What is shown is how it was. ` + (left_s > 0 ? `Trying again in ${left_s} s.` : "Trying again.");
+      const next = left_s > 0 ? `Trying again in ${left_s} s.` : "Trying again.";
+      return `${why.message[0].toUpperCase()}${why.message.slice(1)}. What is shown is how it was. ${next}`;
     };
     this.#say("lost", text(), true);
     this.#timer = setInterval(() => set_text(by_id("notice-text"), text()), 500);
