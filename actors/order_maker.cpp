@@ -76,6 +76,7 @@ result<std::shared_ptr<const session_order>> order_maker::make(const bus::genera
   if (asked.logprobs && *asked.logprobs > limits::logprobs_max) {
     return fail(errc::bad_value, "field `logprobs` is " + std::to_string(*asked.logprobs) + "; at most " + std::to_string(limits::logprobs_max) + " are shown");
   }
+  if (asked.logprobs && !asked.stream) return fail(errc::bad_value, "field `logprobs`: they come with the tokens, and `stream` is false; leave one of them out");
   params.logprobs = asked.logprobs;
   return std::make_shared<const session_order>(session_order{std::move(*prompt), std::move(params)});
 }

@@ -14,7 +14,7 @@ class order_maker {
 
   // The answer's length is cut to what the context leaves behind the prompt.
   // Errors: bad_value (no prompt or more than one, an id outside the vocabulary, a conversation that chat_prompt refuses, a sampling field out of
-  // range, a stop string that model::stop_matcher refuses, no tokens wanted, more log probabilities than there are), too_large (the prompt
+  // range, a stop string that model::stop_matcher refuses, no tokens wanted, more log probabilities than are shown or no tokens to carry them), too_large (the prompt
   // fills the context, or a conversation what its template may take). So no card refuses what was made here.
   // Any bytes are a prompt: what is no UTF-8 is encoded byte by byte.
   result<std::shared_ptr<const session_order>> make(const bus::generate& asked) const;

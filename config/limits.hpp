@@ -44,7 +44,8 @@ inline constexpr std::uint32_t chat_messages_max = 1u << 15; // of a conversatio
 inline constexpr std::uint32_t chat_role_bytes_max = 64;     // of a role or a name: words, not texts
 inline constexpr std::uint32_t logprobs_max = 20;            // likeliest tokens shown beside each; as in the OpenAI-style API
 inline constexpr std::uint32_t tokenize_bytes_max = 512u << 10;  // a token takes a byte or more: both lists of the answer stay below message_values_max
-inline constexpr std::size_t detokenized_bytes_max = 8u << 20;   // the answer's text; twice its bytes, should all of it need repair, are a frame
+inline constexpr std::size_t detokenized_bytes_max = 5u << 20;   // the answer's text; thrice its bytes, should all of it need repair, fit into a frame
+static_assert(3 * detokenized_bytes_max < message_bytes_max);
 inline constexpr std::size_t message_values_max = std::size_t{1} << 21;  // of a frame: a tree costs some 50 times its bytes
 inline constexpr std::size_t message_depth_max = 4;                      // the deepest message is map > array > map
 static_assert(2 * std::size_t{tokenize_bytes_max} + 64 < message_values_max);

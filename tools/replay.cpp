@@ -200,7 +200,7 @@ class player {
       return found == of.fields.end() ? std::string("none") : found->second;
     };
     for (const std::string& path : paths) {
-      if (is_masked(field_name(path), exact_, cancelled)) continue;
+      if (is_masked(recorded.type, field_name(path), exact_, cancelled)) continue;
       const std::string was = value(recorded, path);
       const std::string is = value(replayed, path);
       if (was != is) differ(key, path, was, is);

@@ -237,6 +237,26 @@ TEST_CASE("the summary counts tokens, times, the largest gap and the share of hi
   CHECK(said.hit_rate == Approx(0.75));
   CHECK(sessions.tokens() == 4);
   CHECK(sessions.windows() == 4);
+  CHECK(sessions.prompt_tokens() == 3);
+  CHECK(sessions.gaps().counts() == gap_histogram::counts_type{0, 0, 1, 1, 0, 1});
+  CHECK(sessions.gaps().sum_ms() == Approx(40));
+}
+
+TEST_CASE("prompt tokens are counted when their window has ended, and stay when their session has left") {
+  batcher sessions(2);
+  join(sessions, 1, limits::prompt_chunk_rows + 7);
+  run(sessions, 5);
+  CHECK(sessions.prompt_tokens() == limits::prompt_chunk_rows);
+  run(sessions, 5);
+  CHECK(sessions.prompt_tokens() == limits::prompt_chunk_rows + 7);
+  join(sessions, 2, 9);
+  const window next = sessions.next_window(0);
+  CHECK(sessions.prompt_tokens() == limits::prompt_chunk_rows + 7);
+  sessions.complete(next, answer_to(next, 5), start);
+  CHECK(sessions.prompt_tokens() == limits::prompt_chunk_rows + 16);
+  sessions.remove({1});
+  run(sessions, 5);
+  CHECK(sessions.prompt_tokens() == limits::prompt_chunk_rows + 16);
 }
 
 TEST_CASE("the hits of several stages add up") {

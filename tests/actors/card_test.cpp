@@ -184,6 +184,46 @@ TEST_CASE("hits are the picks of each row whose expert was in a slot, layer by l
   CHECK(device->info().misses == ran->picks_per_row * ran->hits.size() - hits);
 }
 
+TEST_CASE("a host card's misses are all the CPU's") {
+  auto device = filled_card();
+  set_reserve(*device, whole_mib - 7);
+  play(*device);
+  CHECK(device->info().misses > 0);
+  CHECK(device->info().misses_cpu == device->info().misses);
+  CHECK(device->info().misses_copied == 0);
+}
+
+TEST_CASE("a card counts how often its stage became resident or stopped being so, and says how many slots are still to fill") {
+  auto device = test::make_card(test::whole_card());
+  CHECK(device->info().flips == 0);
+  REQUIRE(device->begin_fill());
+  finish_resize(*device);
+  CHECK(device->info().flips == 1);
+  set_reserve(*device, 1);
+  CHECK(device->info().flips == 2);
+  set_reserve(*device, 9);
+  CHECK(device->info().flips == 2);
+  CHECK(device->info().slots_to_fill == 0);
+  set_reserve(*device, 0);
+  CHECK(device->info().flips == 3);
+}
+
+TEST_CASE("a map of the experts is what the cache holds and what was used") {
+  auto device = filled_card();
+  set_reserve(*device, whole_mib - 7);
+  play(*device);
+  const bus::expert_map map = device->experts();
+  const expert_range& experts = device->memory().cache().experts();
+  REQUIRE(map.resident.size() == 2 * ((experts.count() + 7) / 8));
+  REQUIRE(map.heat.size() == 2 * experts.count());
+  CHECK(map.heat_max > 0);
+  for (std::uint32_t number = 0; number < experts.count(); ++number) {
+    const int byte = std::stoi(map.resident.substr(2 * (number / 8), 2), nullptr, 16);
+    CHECK(((byte >> (number % 8)) & 1) == device->memory().cache().slot_of(experts.at(number)).has_value());
+    CHECK((map.heat.substr(2 * number, 2) == "00") == (device->memory().heat().heat(experts.at(number)) == 0));
+  }
+}
+
 TEST_CASE("every pick of a resident stage is a hit, with the fast path and without") {
   auto device = filled_card();
   const played_answer slow = play(*device);

@@ -1,6 +1,8 @@
 #include "actors/gateway_actor.hpp"
 #include "config/limits.hpp"
 #include "support/cast.hpp"
+#include <cmath>
+#include <numeric>
 
 namespace ebb::actors {
 namespace {
@@ -343,6 +345,99 @@ TEST_CASE("status tells what the scheduler and the process know") {
   CHECK(status.tokens_generated == 3);
   CHECK(status.sessions == 0);
   CHECK(status.sessions_max == 4);
+  CHECK(status.prompt_tokens == 7);
+  REQUIRE(status.gap_counts.size() == limits::gap_bounds_ms.size() + 1);
+  CHECK(std::accumulate(status.gap_counts.begin(), status.gap_counts.end(), std::uint64_t{0}) == 2);
+}
+
+TEST_CASE("an answer whose log probabilities are asked for has the same tokens and bits, and says how likely each was") {
+  const auto first_layers = GENERATE(std::vector<std::uint32_t>{0}, std::vector<std::uint32_t>{0, 3});
+  cast actors({.first_layers = first_layers});
+  auto asked = asking(beginning);
+  asked.logprobs = 5;
+  actors.send(ada, request(1, asked));
+  actors.send(bob, request(1, asking(beginning)));
+  actors.run();
+  CHECK(last_reply<bus::done>(actors, ada, 1).hash == expected_hash());
+  const auto plain = replies_to(actors, bob, 1);
+  const auto replies = replies_to(actors, ada, 1);
+  REQUIRE(replies.size() == plain.size());
+  for (std::size_t i = 0; i < n_tokens; ++i) {
+    const auto& token = std::get<bus::token>(replies[i].body);
+    const auto& bare = std::get<bus::token>(plain[i].body);
+    CHECK(token.id == bare.id);
+    CHECK(token.text == bare.text);
+    CHECK_FALSE(bare.logprob);
+    CHECK(bare.top.empty());
+    REQUIRE(token.top.size() == 5);
+    CHECK(token.top.front().id == token.id);  // the likeliest is taken
+    CHECK(token.logprob == token.top.front().logprob);
+    CHECK(token.top.front().text == test::demo().vocabulary->bytes_of(token.id, true));
+    CHECK(std::is_sorted(token.top.begin(), token.top.end(), [](const auto& a, const auto& b) { return a.logprob > b.logprob; }));
+    double sum = 0;
+    for (const auto& each : token.top) sum += std::exp(each.logprob);
+    CHECK(sum <= 1 + 1e-6);
+  }
+}
+
+TEST_CASE("a conversation is answered as the text that its template makes of it") {
+  cast actors;
+  auto chat = asking("");
+  chat.messages = {{"user", "Who made the heaven?", ""}};
+  actors.send(ada, request(1, chat));
+  actors.send(ada, request(2, bus::tokenize{"user: Who made the heaven?\n\nassistant:", false}));
+  actors.run();
+  CHECK(last_reply<bus::done>(actors, ada, 1).hash == expected_hash("user: Who made the heaven?\n\nassistant:"));
+  CHECK(last_reply<bus::tokenized>(actors, ada, 2).ids.size() == last_reply<bus::done>(actors, ada, 1).prompt_tokens);
+  chat.messages[0].role.clear();
+  actors.send(ada, request(3, chat));
+  actors.run();
+  check_error(actors, ada, 3, errc::bad_value, "message 0 has no role");
+}
+
+TEST_CASE("tokens and texts are told, wrong tokens are refused, and an id that comes again is answered again") {
+  cast actors;
+  actors.send(ada, request(1, bus::tokenize{beginning, false}));
+  actors.run();
+  const auto found = last_reply<bus::tokenized>(actors, ada, 1);
+  CHECK(found.ids == test::demo().vocabulary->encode(beginning, false));
+  actors.send(ada, request(2, bus::detokenize{found.ids}));
+  actors.send(ada, request(3, bus::detokenize{{1'000'000}}));
+  actors.run();
+  CHECK(last_reply<bus::detokenized>(actors, ada, 2).text == beginning);
+  check_error(actors, ada, 3, errc::bad_value, "1000000");
+  actors.replies.clear();
+  actors.send(ada, request(1, bus::tokenize{beginning, false}));
+  actors.run();
+  CHECK(last_reply<bus::tokenized>(actors, ada, 1) == found);
+}
+
+TEST_CASE("a client that leaves gets no tokens of the text that it asked about") {
+  cast actors;
+  actors.send(ada, request(1, bus::tokenize{beginning, false}));
+  actors.run_only(actors.gateway);
+  actors.leave(ada);
+  actors.run();
+  CHECK(actors.replies.empty());
+}
+
+TEST_CASE("experts are told card by card, and a card that gave memory back has fewer") {
+  cast actors({.first_layers = {0, 2, 4}});
+  actors.draw_jobs_from(3);
+  actors.send(ada, request(1, reserve(6, 1)));
+  actors.run();
+  actors.send(ada, request(2, bus::experts{}));
+  actors.run();
+  const auto cards = last_reply<bus::experts_report>(actors, ada, 2).cards;
+  REQUIRE(cards.size() == 3);
+  for (std::uint32_t number = 0; number < 3; ++number) {
+    CHECK(cards[number].device == number);
+    CHECK(cards[number].layer_begin == 2 * number);
+    CHECK(cards[number].layer_end == 2 * number + 2);
+    CHECK(cards[number].experts == 32);
+    const bool is_resident = cards[number].resident == std::string(2 * 2 * 32 / 8, 'f');
+    CHECK(is_resident == (number != 1));
+  }
 }
 
 TEST_CASE("cards are told in the order of their numbers") {

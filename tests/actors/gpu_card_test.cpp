@@ -107,6 +107,25 @@ TEST_CASE("a GPU runs the fast path from its adoption to the first step of a shr
   CHECK_FALSE(ran_resident());
 }
 
+TEST_CASE("a GPU's misses are told apart: what the CPU computed, and the rest, which was copied") {
+  fake_gpu_driver driver({100});
+  const auto device = filled(on(driver));
+  REQUIRE(device->run(one_row(0)));
+  CHECK(device->info().misses == 0);
+  REQUIRE(device->begin_resize(reserve_of(100)));
+  while (!device->resize_step()) {
+  }
+  REQUIRE(device->end_resize());
+  REQUIRE(device->memory().cache().resident_count() == 0);
+  driver.gpus[0]->misses_cpu = 5;
+  REQUIRE(device->run(one_row(1)));
+  REQUIRE(device->run(one_row(2)));
+  const bus::card_info info = device->info();
+  CHECK(info.misses == 2 * 6 * 4);
+  CHECK(info.misses_cpu == 2 * 5);
+  CHECK(info.misses_copied == info.misses - info.misses_cpu);
+}
+
 TEST_CASE("a GPU without room for the stage keeps the card from being made, and says which card") {
   fake_gpu_driver driver({10});
   driver.gpus[0]->stage_bytes = 11 * mib;

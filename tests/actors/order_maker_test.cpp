@@ -9,7 +9,9 @@ using test::demo;
 
 constexpr std::uint32_t context = 64;
 
-order_maker maker(const sampling_settings& defaults = {}) { return {demo().vocabulary, defaults, context}; }
+order_maker maker(const sampling_settings& defaults = {}) {
+  return {demo().vocabulary, chat_prompt(ebb::model::chat_template::plain(), demo().vocabulary), defaults, context};
+}
 
 bus::generate asking(std::string prompt) {
   bus::generate asked;
@@ -34,6 +36,45 @@ TEST_CASE("a prompt is encoded, and ids are taken as they are") {
   const auto from_ids = maker().make(by_ids);
   REQUIRE(from_ids);
   CHECK((*from_ids)->prompt == std::vector<token_id>{5, 4, 3});
+}
+
+TEST_CASE("a conversation becomes the prompt that its template writes") {
+  bus::generate chat;
+  chat.messages = {{"user", "In the beginning", ""}};
+  const auto order = maker().make(chat);
+  REQUIRE(order);
+  CHECK((*order)->prompt == demo().vocabulary->encode_prompt("user: In the beginning\n\nassistant:"));
+}
+
+TEST_CASE("a conversation that cannot be written or does not fit is refused by its field") {
+  bus::generate chat;
+  chat.messages = {{"", "a", ""}};
+  check_refused(chat, errc::bad_value, "`messages`: message 0 has no role");
+  chat.messages = {{"user", std::string(1000, '?'), ""}};
+  check_refused(chat, errc::too_large, "tokens, and the context holds 64");
+  chat.messages = {{"user", std::string(100'000, 'a'), ""}};
+  check_refused(chat, errc::too_large, "the conversation, as the model's template writes it, has 100018 bytes");
+}
+
+TEST_CASE("two prompts at once are refused, whichever they are") {
+  bus::generate both = asking("a");
+  both.ids = {1};
+  check_refused(both, errc::bad_value, "`prompt`, `ids` and `messages`");
+  both = asking("a");
+  both.messages = {{"user", "a", ""}};
+  check_refused(both, errc::bad_value, "`prompt`, `ids` and `messages`");
+}
+
+TEST_CASE("log probabilities are passed on up to the most that are shown") {
+  bus::generate asked = asking("a");
+  CHECK_FALSE((*maker().make(asked))->params.logprobs);
+  asked.logprobs = limits::logprobs_max;
+  CHECK((*maker().make(asked))->params.logprobs == limits::logprobs_max);
+  asked.logprobs = limits::logprobs_max + 1;
+  check_refused(asked, errc::bad_value, "`logprobs` is 21");
+  asked.logprobs = 1;
+  asked.stream = false;
+  check_refused(asked, errc::bad_value, "`logprobs`: they come with the tokens");
 }
 
 TEST_CASE("what a client leaves open is the default, and what it says is not") {

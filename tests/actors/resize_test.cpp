@@ -119,6 +119,23 @@ TEST_CASE("resizes to random borders leave the memory consistent after every ste
   }
 }
 
+TEST_CASE("the slots to fill of a growth rise while it maps, fall one by one while it fills, and a shrink has none") {
+  card_memory memory = test::memory_on_host();
+  warm_up(memory, 4);
+  const std::uint32_t residents = memory.cache().resident_count();
+  resize growth(memory, test::border(9), one_at_a_time);
+  std::uint32_t most = 0;
+  while (!one_unit(growth)) {
+    CHECK(growth.slots_to_fill() == memory.slots().slots_in(memory.arena().mapped_bytes()) - memory.cache().resident_count());
+    most = std::max(most, growth.slots_to_fill());
+  }
+  CHECK(most == memory.cache().slots_usable() - residents);
+  CHECK(growth.slots_to_fill() == 0);
+  resize shrink(memory, test::border(4), one_at_a_time);
+  while (!one_unit(shrink)) CHECK(shrink.slots_to_fill() == 0);
+  CHECK(shrink.slots_to_fill() == 0);
+}
+
 TEST_CASE("a growth fills the hottest of those that were out") {
   card_memory memory = test::memory_on_host();
   warm_up(memory, 4);

@@ -234,4 +234,28 @@ TEST_CASE("a completion is refused for what is wrong with its parameters or prom
   }
 }
 
+TEST_CASE("a step says how likely its token was if asked to, by the logits as they are, and picks the same") {
+  completion_params plain;
+  plain.sampling.temperature = 0.7f;
+  plain.sampling.seed = 3;
+  plain.hash_logits = true;
+  completion_params telling = plain;
+  telling.logprobs = 2;
+  completion silent = begin(plain), telling_one = begin(telling);
+  std::vector<float> row(test::tiny::n_vocab + 10, 0.0f);  // padded: what lies beyond the vocabulary is no token
+  row[test::tiny::hello] = 3;
+  row[test::tiny::n_vocab + 1] = 50;
+  for (int i = 0; i < 20; ++i) {
+    const step bare = silent.accept(row);
+    const step told = telling_one.accept(row);
+    CHECK(told.token == bare.token);
+    CHECK_FALSE(bare.logprobs);
+    REQUIRE(told.logprobs);
+    CHECK(*told.logprobs == logprobs_of(std::span(row).first(test::tiny::n_vocab), told.token, 2));
+    CHECK(told.logprobs->likeliest.front().token == test::tiny::hello);
+    CHECK(told.logprobs->likeliest.size() == 2);
+  }
+  CHECK(silent.logits_hash_hex() == telling_one.logits_hash_hex());
+}
+
 }  // namespace ebb::model

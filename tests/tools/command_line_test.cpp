@@ -115,6 +115,13 @@ TEST_CASE("ebb status shows the model and the cards, for people and as JSON") {
   REQUIRE(now["cards"].size() == 2);
   CHECK(now["cards"][1]["layer_begin"] == 3);
   CHECK(now["cards"][1]["layer_end"] == 6);
+  CHECK(now["prompt_tokens"] == 0);
+
+  REQUIRE(daemon.asked({"generate", "-p", "In the beginning", "-n", "4", "--ignore-eos"}).code == exit_ok);
+  CHECK_THAT(shown.out, !Catch::Contains("gaps between tokens"));
+  const outcome used = daemon.asked({"status"});
+  CHECK_THAT(used.out, Catch::Contains("4 tokens in 4 windows, 4 prompt tokens read") && Catch::Contains("\ngaps between tokens ") &&
+                           Catch::Contains(" ms on average, ") && Catch::Contains("\n  misses: 0 on the CPU, 0 copied; 1 flips\n"));
 }
 
 TEST_CASE("a request that the engine refuses ends with the exit code of its error, as text and as JSON") {

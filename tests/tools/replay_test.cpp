@@ -223,14 +223,20 @@ TEST_CASE("what is no journal, or none that can be read, is an error") {
 }
 
 TEST_CASE("a mask leaves out times always, and what depends on the moment only where moments do not repeat") {
-  CHECK(is_masked("took_ms", true, false));
-  CHECK(is_masked("took_ms", false, false));
-  CHECK_FALSE(is_masked("hit_rate", true, false));
-  CHECK(is_masked("hit_rate", false, false));
-  CHECK_FALSE(is_masked("hash", true, true));
-  CHECK_FALSE(is_masked("hash", false, false));
-  CHECK(is_masked("hash", false, true));
-  CHECK_FALSE(is_masked("reserve_mib", false, true));
+  CHECK(is_masked("done", "took_ms", true, false));
+  CHECK(is_masked("done", "took_ms", false, false));
+  CHECK_FALSE(is_masked("done", "hit_rate", true, false));
+  CHECK(is_masked("done", "hit_rate", false, false));
+  CHECK_FALSE(is_masked("done", "hash", true, true));
+  CHECK_FALSE(is_masked("done", "hash", false, false));
+  CHECK(is_masked("done", "hash", false, true));
+  CHECK_FALSE(is_masked("vram", "reserve_mib", false, true));
+  CHECK(is_masked("status", "prompt_tokens", false, false));
+  CHECK(is_masked("STATUS", "prompt_tokens", false, false));
+  CHECK_FALSE(is_masked("status", "prompt_tokens", true, false));
+  CHECK_FALSE(is_masked("done", "prompt_tokens", false, true));
+  CHECK(is_masked("experts", "resident", false, false));
+  CHECK_FALSE(is_masked("cards", "resident", false, false));
 }
 
 TEST_CASE("the fields of a text reply are compared by their names") {

@@ -14,6 +14,8 @@
 namespace ebb::tools {
 namespace {
 
+constexpr double gap_ms_seen = 50;  // what a reader notices; one of limits::gap_bounds_ms
+
 result<std::optional<std::uint32_t>> reserve_of(const std::string& text) {
   if (text == "-") return std::nullopt;
   std::uint32_t mib = 0;
@@ -58,11 +60,32 @@ void print_plan(const bus::plan_report& report) {
   std::printf(")\n");
 }
 
+unsigned long long shown(std::uint64_t number) { return number; }
+
+void print_gaps(const bus::status_report& now) {
+  std::uint64_t all = 0, late = 0;
+  for (std::size_t i = 0; i < now.gap_counts.size(); ++i) {
+    all += now.gap_counts[i];
+    const bool seen = i >= limits::gap_bounds_ms.size() || limits::gap_bounds_ms[i] > gap_ms_seen;
+    if (seen) late += now.gap_counts[i];
+  }
+  if (all == 0) return;
+  std::printf("gaps between tokens %.1f ms on average, %.2f %% above %.0f ms\n", now.gap_ms_sum / static_cast<double>(all),
+              100 * static_cast<double>(late) / static_cast<double>(all), gap_ms_seen);
+}
+
+void print_use(const bus::card_info& card) {
+  std::printf("  misses: %llu on the CPU, %llu copied; %llu flips", shown(card.misses_cpu), shown(card.misses_copied), shown(card.flips));
+  if (card.slots_to_fill > 0) std::printf("; %u slots to fill", card.slots_to_fill);
+  std::printf("\n");
+}
+
 void print_status(const bus::status_report& now, const bus::cards_report& cards) {
   std::printf("ebbd %s  %s  up %.0f s\n", on_one_line(now.version).c_str(), on_one_line(now.state).c_str(), now.uptime_s);
   std::printf("model %s (%s, %u layers, %u experts), context %u\n", on_one_line(now.model).c_str(), on_one_line(now.architecture).c_str(), now.layers, now.experts, now.context);
-  std::printf("sessions %u of %u, %u waiting; %llu tokens in %llu windows\n", now.sessions, now.sessions_max, now.waiting,
-              static_cast<unsigned long long>(now.tokens_generated), static_cast<unsigned long long>(now.windows));
+  std::printf("sessions %u of %u, %u waiting; %llu tokens in %llu windows, %llu prompt tokens read\n", now.sessions, now.sessions_max, now.waiting,
+              shown(now.tokens_generated), shown(now.windows), shown(now.prompt_tokens));
+  print_gaps(now);
   std::printf("memory %.1f MiB resident, %.1f MiB of it its own\n", now.rss_mib, now.rss_anon_mib);
   for (const auto& card : cards.cards) {
     print_card(card.report);
@@ -73,6 +96,7 @@ void print_status(const bus::status_report& now, const bus::cards_report& cards)
       std::printf("  GPU %u: %s, %s, %s; holds %.1f MiB\n", *card.gpu, on_one_line(card.gpu_name).c_str(), on_one_line(card.pci_address).c_str(),
                   on_one_line(card.uuid).c_str(), card.held_mib.value_or(0));
     }
+    print_use(card);
   }
 }
 

@@ -17,7 +17,7 @@ import { rates_panel } from "./rates_panel.js";
 const at_rest_ms = 5000; // between two looks at cards while no token is made
 const experts_ms = 2000; // between two looks at experts, which are many
 const leases_ms = 15_000; // events tell of leases; this is for those that were missed
-const unseen_ms = 10_000; // a browser has six connections to a daemon for all its tabs: one that is not seen gives its own back
+const unseen_ms = 3000; // a browser has six connections to a daemon for all its tabs: one that is not seen gives its own back
 
 const known = new fleet();
 const rates = new rates_panel();

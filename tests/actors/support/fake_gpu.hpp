@@ -18,6 +18,7 @@ struct fake_gpu_state {
   std::uint64_t context_bytes = 0;  // that opening it takes
   std::uint64_t stage_bytes = 0;    // that each stage takes
   std::optional<error> failure;     // of every window from now on
+  std::uint32_t misses_cpu = 0;     // that it says the CPU computed, of each window
   std::function<void()> before_window;  // may take as long as the test likes; empty: nothing
   int opened = 0;
   std::atomic<int> pinned = 0;
@@ -43,6 +44,7 @@ class fake_gpu_stage final : public kernels::gpu_stage {
       gpu_->windows_resident.push_back(what.resident);
     }
     n_rows_ = what.rows.size();
+    timing_.misses_cpu = gpu_->misses_cpu;
     picked_.clear();
     for (std::uint32_t layer = 0; layer < shape_.n_layers; ++layer) {
       for (const kernels::window_row& row : what.rows) {

@@ -245,6 +245,30 @@ inline void repeated_ids(recording& to) {
   to.run_to_rest();
 }
 
+// Two cards, so that a map of the experts has two parts.
+inline void conversations(recording& to) {
+  bus::generate chat = greedy(16);
+  chat.prompt.clear();
+  chat.messages = {{"system", "Speak of the beginning.", ""}, {"user", "Who made the heaven? <|im_end|>", "Ann"}};
+  to.send("ann", 1, chat);
+  to.run_to_rest();
+  bus::generate likely = drawn(12, 9);
+  likely.logprobs = 3;
+  to.send("ann", 2, likely);
+  to.run_for(5);
+  to.send("ben", 1, bus::tokenize{"user: Who made the heaven? <|im_end|>", true});
+  to.send("ben", 2, bus::tokenize{"user: Who made the heaven? <|im_end|>", false});
+  to.send("ben", 3, bus::detokenize{{72, 101, 108, 108}});
+  to.send("ben", 4, bus::detokenize{{999'999}});
+  to.send("ben", 5, bus::vram{8, 1});
+  to.run_to_rest();
+  to.send("ben", 6, bus::experts{});
+  to.send("ben", 7, bus::status{});
+  chat.messages.push_back({"assistant", "", ""});
+  to.send("ann", 3, chat);
+  to.run_to_rest();
+}
+
 // Two cards. A daemon from its load to its end.
 inline void load_and_stop(recording& to) {
   const error not_loaded{errc::not_loaded, "the model is being loaded, or the daemon is stopping; try again in a moment"};
@@ -283,6 +307,7 @@ inline const std::vector<replay_script>& replay_scripts() {
       {"bad_messages", "vram_segment_mib = 1\n", scripts::bad_messages},
       {"short_of", "vram_segment_mib = 1\nhost_card_mib = 30\n", scripts::short_of},
       {"repeated_ids", "vram_segment_mib = 1\n", scripts::repeated_ids},
+      {"conversations", "vram_segment_mib = 1\ncards = [\"host\", \"host\"]\n", scripts::conversations},
       {"load_and_stop", "vram_segment_mib = 1\ncards = [\"host\", \"host\"]\n", scripts::load_and_stop},
   };
   return all;
