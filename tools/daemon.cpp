@@ -98,10 +98,9 @@ result<void> daemon::open_doors(const engine_options& options) {
 
 result<void> daemon::open_http(const engine_options& options) {
   if (options.from.http.listen.empty()) return {};
-  auto opened = bus::http::service::open({.from = options.from.http,
+  auto opened = bus::http::service::open({.running = options.from,
                                           .version = version,
                                           .model = std::filesystem::path(options.from.model).stem().string(),
-                                          .seed = options.from.sampling.seed,
                                           .settings_file = options.settings_file,
                                           .warn = options.warn},
                                          inner_);

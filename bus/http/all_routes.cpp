@@ -12,6 +12,8 @@ routes all_routes(context& of) {
   add_event_routes(all, of);
   add_token_routes(all, of);
   add_metrics_routes(all, of);
+  add_config_routes(all, of);
+  add_page_routes(all);
   return all;
 }
 

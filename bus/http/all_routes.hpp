@@ -15,6 +15,7 @@ void add_event_routes(routes& into, context& of);   // /v1/events
 void add_token_routes(routes& into, context& of);   // /tokenize, /detokenize
 void add_metrics_routes(routes& into, context& of); // /metrics
 void add_config_routes(routes& into, context& of);  // /v1/config
+void add_page_routes(routes& into);                 // /, /page/...
 
 routes all_routes(context& of);
 

@@ -17,8 +17,8 @@ response begin(context& of, const request& asked, outcome<answer_request> wanted
 }  // namespace
 
 void add_answer_routes(routes& into, context& of) {
-  into.add("POST", "/v1/chat/completions", [&of](const request& asked) { return begin(of, asked, parse_chat(asked.body, of.seed)); });
-  into.add("POST", "/v1/completions", [&of](const request& asked) { return begin(of, asked, parse_completion(asked.body, of.seed)); });
+  into.add("POST", "/v1/chat/completions", [&of](const request& asked) { return begin(of, asked, parse_chat(asked.body, of.running.sampling.seed)); });
+  into.add("POST", "/v1/completions", [&of](const request& asked) { return begin(of, asked, parse_completion(asked.body, of.running.sampling.seed)); });
 }
 
 }  // namespace ebb::bus::http

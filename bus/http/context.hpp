@@ -2,10 +2,13 @@
 #pragma once
 #include "bus/command_port.hpp"
 #include "config/limits.hpp"
+#include "config/settings.hpp"
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace ebb::bus::http {
 
@@ -43,11 +46,12 @@ struct context {
   command_port& port;
   const std::string version;
   const std::string model;                     // what /v1/models calls it
-  const std::uint64_t seed;                    // the setting sampling.seed
+  const settings running;                      // as the daemon was started
   const std::filesystem::path settings_file;   // empty: none
   std::atomic<bool> loaded = false;            // the model has been; then commands about memory are answered at once
   room answers{limits::http_answers_max};
   room listeners{limits::http_listeners_max};
+  std::mutex settings_file_mutex{};            // one edits it at a time
 };
 
 }  // namespace ebb::bus::http

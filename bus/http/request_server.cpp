@@ -4,7 +4,6 @@
 #include "config/limits.hpp"
 #include "config/utf8.hpp"
 #include <exception>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -67,7 +66,7 @@ class request_server::processor final : public httplib::Server {
     set_exception_handler([this](const httplib::Request&, httplib::Response& answer, std::exception_ptr) { answer.status = 500; explain(answer); });
     set_payload_max_length(limits::http_body_bytes_max);
     set_keep_alive_timeout(limits::http_idle_timeout.count());
-    set_keep_alive_max_count(std::numeric_limits<std::size_t>::max());
+    set_keep_alive_max_count(1'000'000);  // said in a header; nobody counts
     svr_sock_ = 0;  // a stream of an answer ends early while there is none
   }
   ~processor() override { svr_sock_ = INVALID_SOCKET; }
@@ -154,7 +153,7 @@ class request_server::processor final : public httplib::Server {
   void put(response made, const httplib::Request& asked, httplib::Response& answer) {
     answer.status = made.status;
     for (const auto& [name, value] : made.headers) answer.set_header(name, value);
-    answer.set_header("Cache-Control", "no-store");
+    if (!answer.has_header("Cache-Control")) answer.set_header("Cache-Control", "no-store");
     answer.set_header("X-Content-Type-Options", "nosniff");
     const bool old = asked.version == "HTTP/1.0";  // knows no chunks: the end of the connection ends the body
     if (unread_ || (old && made.stream)) end_connection(answer);

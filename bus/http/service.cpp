@@ -28,7 +28,7 @@ void ask_for_descriptors() {
 class service::whole {
  public:
   whole(const service_options& from, command_port& port, listener at, guard_rules rules)
-      : context_{.port = port, .version = from.version, .model = from.model, .seed = from.seed, .settings_file = from.settings_file},
+      : context_{.port = port, .version = from.version, .model = from.model, .running = from.running, .settings_file = from.settings_file},
         server_(std::move(at), all_routes(context_), std::move(rules)) {}
 
   http::server& server() noexcept { return server_; }
@@ -42,16 +42,16 @@ service::service(std::unique_ptr<whole> made) : whole_(std::move(made)) {}
 service::~service() = default;
 
 result<std::unique_ptr<service>> service::open(const service_options& options, command_port& port) {
-  auto at = listener::open(options.from.listen);
+  auto at = listener::open(options.running.http.listen);
   if (!at) return fail(at.error());
-  guard_rules rules{.key = {}, .trusted_origins = options.from.trusted_origins, .address = at->address, .loopback = at->loopback};
-  if (!options.from.api_key_file.empty()) {
-    auto key = read_api_key(options.from.api_key_file, options.warn);
+  guard_rules rules{.key = {}, .trusted_origins = options.running.http.trusted_origins, .address = at->address, .loopback = at->loopback};
+  if (!options.running.http.api_key_file.empty()) {
+    auto key = read_api_key(options.running.http.api_key_file, options.warn);
     if (!key) return fail(key.error());
     rules.key = *std::move(key);
   }
   if (!at->loopback && rules.key.empty()) {
-    return fail(errc::refused, "setting `http.listen`: other machines can reach " + options.from.listen +
+    return fail(errc::refused, "setting `http.listen`: other machines can reach " + options.running.http.listen +
                                    ", and no key is asked for; set http.api_key_file, or listen at 127.0.0.1");
   }
   ask_for_descriptors();

@@ -13,10 +13,9 @@
 namespace ebb::bus::http {
 
 struct service_options {
-  http_settings from;
+  settings running;                                              // as the daemon was started
   std::string version;
   std::string model;                                             // what /v1/models calls it
-  std::uint64_t seed = 0;                                        // the setting sampling.seed
   std::filesystem::path settings_file;                           // that /v1/config edits; empty: there is none
   std::function<void(const error&)> warn = [](const error&) {};  // of a key file that others may read
 };

@@ -6,7 +6,9 @@
 #include "tools/daemon.hpp"
 #include "tools/replay.hpp"
 #include "tools/virtual_engine.hpp"
+#include <atomic>
 #include <future>
+#include <iostream>
 #include <mutex>
 
 using namespace ebb;
@@ -281,6 +283,35 @@ TEST_CASE("health, status, cards, experts and models are there, and health needs
   const std::string id = models.at("data").at(0).at("id");
   CHECK(daemon.ask("GET", "/v1/models/" + id).json().at("object") == "model");
   CHECK(daemon.ask("GET", "/v1/models/another").status == 404);
+}
+
+TEST_CASE("the first byte of GET /v1/vram comes soon while an answer streams") {
+  const http_daemon daemon;
+  http_connection reader(daemon.url());
+  reader.send_request("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 2000, "stream": true})");
+  REQUIRE(reader.receive_head().status == 200);
+  std::atomic<bool> enough = false;
+  auto reading = std::async(std::launch::async, [&] {
+    int n_chunks = 0;
+    while (!enough && !reader.receive_chunk().empty()) ++n_chunks;
+    return n_chunks;
+  });
+  http_connection asking(daemon.url());
+  std::vector<double> ms;
+  for (int i = 0; i < 300; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    asking.send_request("GET", "/v1/vram");
+    pollfd first_byte{asking.socket(), POLLIN, 0};
+    ::poll(&first_byte, 1, 60'000);
+    ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
+    REQUIRE(asking.receive().json().at("status") == "ok");
+  }
+  const bool still_streams = daemon.sessions() == 1;
+  enough = true;
+  std::sort(ms.begin(), ms.end());
+  std::cout << "first byte of GET /v1/vram while an answer streams: median " << ms[150] << " ms, p99 " << ms[297] << " ms, worst " << ms.back()
+            << " ms; chunks read meanwhile: " << reading.get() << (still_streams ? "" : " (the answer ended before)") << std::endl;
+  CHECK(ms[150] < 50);  // on a machine that others use too
 }
 
 TEST_CASE("what is asked about memory during the load is answered at once with not_loaded, and holds after it") {

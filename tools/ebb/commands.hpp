@@ -33,6 +33,12 @@ struct client_keys_options {
   bool add = false;         // to the daemon's file
 };
 
+struct config_set_options {
+  std::string file;
+  std::string key;
+  std::string value;  // as on the command line of ebbd
+};
+
 struct generate_options {
   bus::generate asked;
   bool json = false;
@@ -130,6 +136,8 @@ int verify(const verify_options& options);
 int bench(const bench_options& options);
 int replay(const replay_options& options);
 int synth(const synth_options& options);
+int config_show(const std::string& file);
+int config_set(const config_set_options& options);
 int keys_server(const std::string& file);
 int keys_client(const client_keys_options& options);
 

@@ -70,6 +70,20 @@ void add_keys(CLI::App& command, std::string& server_file, client_keys_options& 
                           "  ebb status --connect tcp://HOST:5560 --keys laptop.toml\n"));
 }
 
+// `config show` and `config set`.
+void add_config(CLI::App& command, std::string& shown_file, config_set_options& set, int& code) {
+  command.require_subcommand(1);
+  auto* show_command = command.add_subcommand("show", "print every setting of a file, with what it means and what is allowed");
+  show_command->add_option("--config", shown_file, "TOML file of settings (default: none, which shows the defaults)")->check(CLI::ExistingFile);
+  show_command->callback([&] { code = config_show(shown_file); });
+  auto* set_command = command.add_subcommand("set", "change one value in a file of settings, for the next start; the keys marked (n)");
+  set_command->add_option("key", set.key, "such as vram_reserve_mib")->required();
+  set_command->add_option("value", set.value, "as in --set key=value")->required();
+  set_command->add_option("--config", set.file, "TOML file of settings; one that is not there is begun")->required();
+  set_command->callback([&] { code = config_set(set); });
+  command.footer(examples("  ebb config show --config ebb.toml\n  ebb config set vram_reserve_mib 900 --config ebb.toml\n"));
+}
+
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "print JSON: one object, or one a line while streaming"); }
 
 // `synth`. The numbers are checked where the model is made, which knows what they depend on.
@@ -175,6 +189,10 @@ int main(int argc, char** argv) {
     if (*device_option) vram_given.device = device;
     code = vram(daemon, vram_given);
   });
+
+  std::string config_shown;
+  config_set_options config_given;
+  add_config(*app.add_subcommand("config", "show the settings, and change some for the next start"), config_shown, config_given, code);
 
   lease_options lease_given;
   auto* lease_command = app.add_subcommand("lease", "lend VRAM to a program while it runs; list, renew and release leases");
