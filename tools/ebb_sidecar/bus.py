@@ -83,6 +83,7 @@ class Ebb:
             raise NoDaemon(f"Ebb cannot be reached at {self.endpoint}: {why}") from why
         finally:
             socket.disable_monitor()
+            news.close(linger=0)
             socket.close()
 
     async def _connected(self, news) -> None:

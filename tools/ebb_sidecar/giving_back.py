@@ -60,7 +60,7 @@ async def give_back(comfyui: ComfyUI, free_mib: Callable[[], Awaitable[float]], 
         last = now
         if wanted():
             return returned(back=False)
-        if busy_s >= busy_patience_s:
+        if jobs > 0 and busy_s >= busy_patience_s:
             return returned(back=False, busy=True)
         if idle_s >= patience_s:
             return returned(back=False, gone=gone)

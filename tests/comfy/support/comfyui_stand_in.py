@@ -45,6 +45,8 @@ class ComfyUIStandIn:
         self.frees: list[dict] = []
         self.frees_while_busy = 0
         self.events: list[tuple[str, str]] = []
+        self.last_headers: dict[str, str] = {}  # of GET /prompt
+        self.on_begin = lambda: None  # a job
         self._forget()
 
     def _forget(self) -> None:
@@ -130,6 +132,7 @@ class ComfyUIStandIn:
         number, id, graph, extra, outputs = item
         client = extra.get("client_id", "")
         self.events.append(("began", id))
+        self.on_begin()
         self._interrupted = False
         states: dict[str, dict] = {}
         made: dict[str, dict] = {}
@@ -264,6 +267,8 @@ class ComfyUIStandIn:
     # --- HTTP
 
     async def _get_info(self, request: web.Request) -> web.Response:
+        if "User-Agent" not in request.headers or "Origin" in request.headers:
+            self.last_headers = dict(request.headers)
         return web.json_response(self._info())
 
     async def _get_queue(self, request: web.Request) -> web.Response:

@@ -28,6 +28,11 @@ class Outcome:
         return json.loads(self.out)
 
 
+def _inherited() -> dict[str, str]:
+    """What begins with EBB_ is ours, and to ebbd an unknown setting."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("EBB_")} | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
 class Program:
     """A program that runs; its output is gathered."""
 
@@ -39,7 +44,7 @@ class Program:
     @classmethod
     async def start(cls, *words, environment: dict[str, str] | None = None) -> Program:
         return cls(await asyncio.create_subprocess_exec(*map(str, words), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-                                                        stderr=asyncio.subprocess.PIPE, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | (environment or {})))
+                                                        stderr=asyncio.subprocess.PIPE, env=_inherited() | (environment or {})))
 
     async def _read(self, stream: asyncio.StreamReader, name: str) -> None:
         while part := await stream.read(65536):
@@ -96,7 +101,7 @@ class RunningEbbd:
 
     async def start(self, *more: str) -> None:
         self.program = await Program.start(
-            os.environ["EBBD_PROGRAM"], ROOT / "model/demo/chapbook-q4_k_m.gguf", "--set", "cards=host,host", "--set", "vram_segment_mib=1", "--set", "threads=1",
+            os.environ.get("EBBD_PROGRAM", ROOT / "build/release/tools/ebbd"), ROOT / "model/demo/chapbook-q4_k_m.gguf", "--set", "cards=host,host", "--set", "vram_segment_mib=1", "--set", "threads=1",
             "--set", f"bus.listen={self.endpoint}", "--set", f"state_dir={self.state}", *more)
         await self.program.shows("ebbd ready")
 
