@@ -1,7 +1,6 @@
 # tests/comfy/real_comfyui_test.py: the real ComfyUI on the CPU beside a real Ebb on host cards: ten handoffs in a row without a restart of either,
 # and what the stand-in is compared with. Skipped where EBB_COMFYUI does not name a ComfyUI.
 import asyncio
-import os
 import sys
 import unittest
 from pathlib import Path
@@ -114,9 +113,8 @@ class RealComfyUITest(Case):
         await until(self.nothing_is_lent)
         await program.shows("given back after")
 
-    def environment(self):
-        return {"PATH": os.environ["PATH"]}
-
 
 if __name__ == "__main__":
+    if real_comfyui.why_not():
+        print("skipped: " + real_comfyui.why_not())
     unittest.main()

@@ -2,3 +2,4 @@
 import logging
 
 logging.getLogger("asyncio").setLevel(logging.ERROR)  # that a step took 0.2 s on a busy machine is no news
+logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # that a client left, or sent no JSON, is what is tested

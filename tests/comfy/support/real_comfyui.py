@@ -54,10 +54,10 @@ class RealComfyUI:
             shutil.copytree(HERE / "ebb_test_nodes", nodes / "ebb_test_nodes", ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copytree(ROOT / "tools" / "comfyui_nodes", nodes / "ebb", ignore=shutil.ignore_patterns("__pycache__"))
         python = os.environ.get("EBB_COMFYUI_PYTHON", "python3")
-        log = open(self.folder / "log", "ab")
-        self._process = subprocess.Popen(
-            [python, "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(self.port), "--base-directory", str(self.folder), "--disable-api-nodes",
-             "--disable-metadata", "--dont-print-server"], cwd=source(), stdout=log, stderr=log, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | self._environment)
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [python, "main.py", "--cpu", "--listen", "127.0.0.1", "--port", str(self.port), "--base-directory", str(self.folder), "--disable-api-nodes",
+                 "--disable-metadata", "--dont-print-server"], cwd=source(), stdout=log, stderr=log, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | self._environment)
         until = time.monotonic() + START_S
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > until:
