@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    from ebb_sidecar import bus, handoff, outcome
+    from ebb_sidecar import bus, handoff, outcome, report
     from ebb_sidecar.progress import Progress
 except ImportError as missing:
     sys.exit(f"comfy_vram_handoff: {missing}; on Debian: apt-get install python3-zmq python3-msgpack python3-aiohttp, and run it by /usr/bin/python3")
@@ -69,28 +69,28 @@ def say(text):
 
 def main():
     given = parse()
-    options = handoff.Options(given.workflow, given.need, given.device, given.comfyui, given.at_least, given.wait, given.timeout, given.cancel_timeout,
+    options = report.Options(given.workflow, given.need, given.device, given.comfyui, given.at_least, given.wait, given.timeout, given.cancel_timeout,
                               given.free_timeout, given.busy_timeout, given.allow_partial)
 
     async def run():
         return await handoff.Handoff(options, bus.Ebb(given.connect, bus.read_keys(given.keys) if given.keys else None), say, Progress(given.quiet)).run()
 
     try:
-        report = asyncio.run(run())
+        came = asyncio.run(run())
     except outcome.Failure as why:
-        report = handoff.Report(exit=why.code, text=why.text())
+        came = report.Report(exit=why.code, text=why.text())
     except ValueError as why:
-        report = handoff.Report(exit=outcome.Exit.BAD_INPUT, text=str(why))
-    if report.text:
-        say(report.text)
+        came = report.Report(exit=outcome.Exit.BAD_INPUT, text=str(why))
+    if came.text:
+        say(came.text)
     if given.json:
-        print(json.dumps(asdict(report)))
+        print(json.dumps(asdict(came)))
     else:
-        for name in report.pictures:
+        for name in came.pictures:
             print(name)
-    if not given.quiet and report.seconds:
-        print("- " + ", ".join(f"{what} {time:.2f} s" for what, time in report.seconds.items()) + f"; taken {report.taken_mib:.0f} of {report.lease_mib} MiB", file=sys.stderr)
-    return int(report.exit)
+    if not given.quiet and came.seconds:
+        print("- " + ", ".join(f"{what} {time:.2f} s" for what, time in came.seconds.items()) + f"; taken {came.taken_mib:.0f} of {came.lease_mib} MiB", file=sys.stderr)
+    return int(came.exit)
 
 
 if __name__ == "__main__":

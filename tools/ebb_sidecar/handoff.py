@@ -11,11 +11,10 @@ import signal
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import aiohttp
 
-from . import cards, comfyui, job, lease, workflow
+from . import cards, comfyui, ending, job, lease, workflow
 from .bus import Ebb, EbbError, NoDaemon
 from .comfyui import ComfyUI, NoComfyUI, Refused
 from .giving_back import Returned, give_back
@@ -23,42 +22,10 @@ from .listener import Listener
 from .memory import TOLERANCE_MIB, Memory
 from .outcome import Exit, Failure
 from .progress import Progress, explain_refusal
+from .report import Options, Report
 
 CONTEXT_MIB = 640  # a CUDA context took 305 to 527; below 613 a start was seen to fail
 SAMPLE_S = 0.5
-
-
-@dataclass(frozen=True)
-class Options:
-    workflow: str
-    need_mib: int
-    device: str = "auto"
-    comfyui: str = "http://127.0.0.1:8188"
-    at_least_mib: int | None = None
-    wait_s: int = 0  # for room on the card
-    timeout_s: float = 3600.0  # of the job, its time in the queue included
-    cancel_s: float = 120.0  # for a job to end that was told to
-    free_s: float = 60.0  # for ComfyUI to let go
-    busy_s: float = 600.0  # for others' jobs to end
-    allow_partial: bool = False
-
-
-@dataclass
-class Report:
-    """What came of it; --json prints it."""
-
-    exit: int = 0
-    verdict: str = ""
-    text: str = ""
-    prompt_id: str = ""
-    device: int = -1
-    lease_mib: int = 0
-    taken_mib: float = 0.0
-    missing_mib: float = 0.0
-    frees_posted: int = 0
-    pictures: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
 
 
 class Interrupted(Exception):
@@ -118,7 +85,8 @@ class Handoff:
         await self._memory.look()
         self._progress.phase(f"ComfyUI is on card {self.report.device}: {self._choice.how}")
         if self._choice.uuid and self._memory.reserve < CONTEXT_MIB:
-            self._note(f"Ebb's reserve there is {self._memory.reserve} MiB: with less than {CONTEXT_MIB} ComfyUI could not be started again beside a full cache (`ebb vram {CONTEXT_MIB + 60} {self.report.device}`)")
+            self._note(f"Ebb's reserve there is {self._memory.reserve} MiB: with less than {CONTEXT_MIB} ComfyUI could not be started again beside a full cache "
+                       f"(`ebb vram {CONTEXT_MIB + 60} {self.report.device}`)")
 
     async def _how_to_start(self) -> str:
         start = "start ComfyUI, or name its address with --comfyui"
@@ -273,30 +241,18 @@ class Handoff:
         report.verdict, report.pictures = verdict.end.value, verdict.pictures
         report.taken_mib = round(max(0.0, self._base - self._lowest), 1)
         if report.taken_mib > self._grant_mib + TOLERANCE_MIB:
-            self._note(f"ComfyUI took {report.taken_mib:.0f} MiB, more than the {self._grant_mib} lent: Ebb kept what it had mapped, and its reserve was used; next time --need {round(report.taken_mib + 1)}")
-        now = "the lease has ended"
-        failures = {
-            job.End.ERROR: Failure(Exit.JOB_FAILED, "the job failed: " + verdict.text, "mend the workflow; ComfyUI's log has the traceback", now),
-            job.End.OUT_OF_MEMORY: Failure(Exit.OUT_OF_MEMORY, f"the job ran out of memory with {self._grant_mib} MiB lent: {verdict.text}",
-                                           f"--need {round(self._grant_mib * 1.25)} or more, or a smaller picture or batch", now),
-            job.End.INTERRUPTED: Failure(Exit.JOB_FAILED, "somebody interrupted the job in ComfyUI: " + verdict.text, "run it again", now),
-            job.End.LOST: Failure(Exit.NO_COMFYUI, "the job was lost: " + verdict.text, "run it again", now),
-            job.End.GONE: Failure(Exit.NO_COMFYUI, f"ComfyUI ended in the middle of the job: {verdict.text}", "look at ComfyUI's log, start it and run the workflow again", now),
-        }
-        if report.exit in (Exit.TIMED_OUT, Exit.INTERRUPTED, Exit.REFUSED):
-            stays = ("; the job still runs: nothing in it looks for interrupts, or ComfyUI's worker is dead, and only a restart of ComfyUI ends it"
-                     if verdict.end is job.End.STILL_RUNNING else "; it was done before it could be cancelled" if verdict.end is job.End.SUCCESS else "; the job was cancelled")
-            advice = {Exit.TIMED_OUT: "a longer --timeout", Exit.REFUSED: "mend the workflow, or --allow-partial"}
-            self._conclude(Failure(Exit(report.exit), report.text, advice.get(Exit(report.exit), ""), now + stays))
-        elif verdict.end in failures:
-            self._conclude(failures[verdict.end])
+            self._note(f"ComfyUI took {report.taken_mib:.0f} MiB, more than the {self._grant_mib} lent: Ebb kept what it had mapped, and its reserve was used; "
+                       f"next time --need {round(report.taken_mib + 1)}")
+        if report.exit:
+            self._conclude(ending.of_cancelled(Exit(report.exit), report.text, verdict))
+        elif why := ending.of_verdict(verdict, self._grant_mib):
+            self._conclude(why)
         if returned.back or verdict.end is job.End.STILL_RUNNING:
             return
         if self._stop.is_set():
             report.exit = report.exit or Exit.INTERRUPTED
             self._note(f"not waited for ComfyUI to let go of {returned.missing_mib:.0f} MiB; Ebb takes what becomes free")
-            return
-        if returned.busy:
+        elif returned.busy:
             self._note(f"others' jobs went on for {options.busy_s:.0f} s: ComfyUI was not asked to let go, so that none of them starts cold, and Ebb takes what becomes free")
         elif not self._memory.known:
             self._note("Ebb does not answer, so whether the memory is back is not known; Ebb takes what is free when it starts")
@@ -304,8 +260,7 @@ class Handoff:
             who = f" (pid {self._choice.pid})" if self._choice.pid else ""
             self._note(f"after {options.free_s:.0f} s and {returned.posts} requests to let go, {returned.missing_mib:.0f} MiB have not come back from ComfyUI{who}; "
                        "Ebb takes the others; a restart of ComfyUI returns these")
-            if report.exit == 0:
-                report.exit = Exit.NOT_BACK
+            report.exit = report.exit or Exit.NOT_BACK
 
     async def _end_leases(self) -> None:
         if not self._leases:

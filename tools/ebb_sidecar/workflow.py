@@ -3,13 +3,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 
 from .outcome import Exit, Failure
 
 # Inputs that change from run to run and hardly change what memory is taken.
-_PASSING = ("seed", "text", "prompt", "positive", "negative", "filename", "steps", "cfg", "denoise", "control_after_generate")
-_TEXT_CHARS = 200  # a longer one is prose, not the name of a model
+_PASSING = re.compile(r"(^|_)(seed|text|prompt|steps|cfg|denoise)(_[gl])?$|^(positive|negative|filename|control_after)")
+# Texts that choose something: an option, or a file. Everything else is prose.
+_CHOICE = re.compile(r"\S{1,100}|.*\.(safetensors|sft|ckpt|pth?|gguf|bin|onnx)")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def read(path: str) -> Workflow:
 
 def _lasting(inputs: dict) -> dict:
     return {name: value for name, value in inputs.items()
-            if not any(part in name.lower() for part in _PASSING) and not (isinstance(value, str) and len(value) > _TEXT_CHARS)}
+            if not _PASSING.search(name.lower()) and not (isinstance(value, str) and not _CHOICE.fullmatch(value))}
 
 
 def fingerprint(graph: dict) -> str:
