@@ -11,7 +11,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from support.cases import Case  # noqa: E402
-from support.ebb_http import EbbHttp  # noqa: E402
+from support.ebb_http import ebbd_with_http  # noqa: E402
 from support.programs import ROOT  # noqa: E402
 from support.real_comfyui import free_port  # noqa: E402
 
@@ -27,15 +27,8 @@ class Interrupted(Exception):
 
 class NodesCase(Case):
     async def asyncSetUp(self):
-        self.ebb = await self.ebbd()
-        self.http = await self.serve()
-
-    async def serve(self, key=""):
-        http = EbbHttp(self.ebb, key)
-        await http.start()
-        self.addAsyncCleanup(http.stop)
-        self.set_environment(EBB_URL=http.url)
-        return http
+        self.ebb, url = await ebbd_with_http(self)
+        self.set_environment(EBB_URL=url)
 
     def set_environment(self, **values):
         patch = mock.patch.dict(os.environ, values)
@@ -75,9 +68,11 @@ class Leases(NodesCase):
 
     async def test_a_lease_is_renewed_in_thirds_of_its_time(self):
         await self.borrow()
-        for self.time in (TTL_S / 3 - 1, TTL_S / 3 + 1, TTL_S / 3 + 2, TTL_S * 2 / 3 + 2):
+        for self.time, is_renewed in ((TTL_S / 3 - 1, False), (TTL_S / 3 + 1, True), (TTL_S / 3 + 2, False), (TTL_S * 2 / 3 + 2, True)):
+            await asyncio.sleep(0.5)
+            before = (await self.ebb.leases())[0]["ends_in_s"]
             await self.look()
-        self.assertEqual(sum(path.startswith("/v1/vram/leases/") for _, path, _ in self.http.requests), 2)
+            self.assertEqual((await self.ebb.leases())[0]["ends_in_s"] > before, is_renewed)
 
     async def test_a_lease_that_ebb_forgot_is_forgotten_and_without_an_ebb_it_is_kept_and_asked_for_again(self):
         lease, _ = await self.borrow()
@@ -148,18 +143,19 @@ class Waiting(NodesCase):
         def ask(n_tokens, stop):
             call = client.Call("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "In the beginning"}], "max_tokens": n_tokens, "temperature": 0,
                                                                 "seed": 1, "stream": True})
-            return [event["choices"][0]["delta"]["content"] for event in at_work.events_of(call, stop)]
+            pieces = [choice["delta"].get("content") for event in at_work.events_of(call, stop) for choice in event["choices"]]
+            return [piece for piece in pieces if piece]
 
         pieces = await asyncio.to_thread(ask, 8, lambda: None)
-        self.assertEqual((len(pieces), len("".join(pieces)) > 8), (8, True))
+        self.assertGreater(len(pieces), 2)
         began = time.monotonic()
 
         def stop():
-            if time.monotonic() > began + 0.5:
+            if time.monotonic() > began + 0.2:
                 raise Interrupted
 
         with self.assertRaises(Interrupted):
-            await asyncio.to_thread(ask, 3000, stop)
+            await asyncio.to_thread(ask, 1500, stop)
         for _ in range(100):
             if (await self.ebb.client.ask("status"))["sessions"] == 0:
                 return
@@ -183,10 +179,11 @@ class Errors(NodesCase):
             self.assertIn("is no Ebb (HTTP 404)", str(await self.failure("GET", "/v1/cards")))
 
     async def test_a_key_is_sent_from_its_file_and_a_wrong_one_is_told(self):
-        await self.serve(key="secret")
+        _, url = await ebbd_with_http(self, key="secret-of-sixteen-or-more")
+        self.set_environment(EBB_URL=url)
         self.assertEqual((await self.failure("GET", "/v1/cards")).code, "missing_api_key")
         file = self.folder() / "key"
-        file.write_text("secret\n")
+        file.write_text("secret-of-sixteen-or-more\n")
         self.set_environment(EBB_API_KEY_FILE=str(file))
         self.assertEqual([card["device"] for card in await asyncio.to_thread(client.cards)], [0, 1])
         self.set_environment(EBB_API_KEY_FILE="/nowhere")

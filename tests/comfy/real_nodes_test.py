@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from support import graphs, real_comfyui  # noqa: E402
 from support.cases import Case  # noqa: E402
-from support.ebb_http import EbbHttp  # noqa: E402
+from support.ebb_http import ebbd_with_http  # noqa: E402
 from support.programs import until  # noqa: E402
 
 CARD_MIB = 300
@@ -29,12 +29,9 @@ def with_return(graph):
 @unittest.skipIf(real_comfyui.why_not(), real_comfyui.why_not())
 class RealNodesTest(Case):
     async def asyncSetUp(self):
-        self.ebb = await self.ebbd("--set", f"host_card_mib={CARD_MIB}")
+        self.ebb, url = await ebbd_with_http(self, "--set", f"host_card_mib={CARD_MIB}")
         self.full_mib = await self.ebb.cache_mib()
-        http = EbbHttp(self.ebb)
-        await http.start()
-        self.addAsyncCleanup(http.stop)
-        self.server = real_comfyui.RealComfyUI(self.folder(), environment={"EBB_URL": http.url})
+        self.server = real_comfyui.RealComfyUI(self.folder(), environment={"EBB_URL": url})
         await asyncio.to_thread(self.server.start)
         self.addCleanup(self.server.stop)
 

@@ -1,4 +1,5 @@
-# tests/comfy/support/ebb_http.py: the part of Ebb's HTTP that the nodes use, in front of a real ebbd's bus: leases, cards and answers are its own.
+# tests/comfy/support/ebb_http.py: an ebbd that serves HTTP. One that was built without it has a stand-in of the part that the nodes use
+# in front of its bus, so that leases, cards and answers are its own.
 from __future__ import annotations
 
 import asyncio
@@ -11,6 +12,28 @@ import zmq.asyncio
 from aiohttp import web
 
 from .programs import RunningEbbd
+from .real_comfyui import free_port
+
+async def ebbd_with_http(case, *settings: str, key: str = "") -> tuple[RunningEbbd, str]:
+    """The daemon, and where it serves HTTP."""
+    port = free_port()
+    more = ["--set", f"http.listen=127.0.0.1:{port}"]
+    if key:
+        file = case.folder() / "key"
+        file.write_text(key + "\n")
+        file.chmod(0o600)
+        more += ["--set", f"http.api_key_file={file}"]
+    try:
+        return await case.ebbd(*settings, *more), f"http://127.0.0.1:{port}"
+    except AssertionError as why:
+        if "setting `http`: this version does not serve it yet" not in str(why):
+            raise
+    daemon = await case.ebbd(*settings)
+    stand_in = EbbHttp(daemon, key)
+    await stand_in.start()
+    case.addAsyncCleanup(stand_in.stop)
+    return daemon, stand_in.url
+
 
 STATUS = {"short_of": 409, "unknown_lease": 404, "busy": 409, "refused": 409}
 
@@ -18,7 +41,6 @@ STATUS = {"short_of": 409, "unknown_lease": 404, "busy": 409, "refused": 409}
 class EbbHttp:
     def __init__(self, daemon: RunningEbbd, key: str = ""):
         self._daemon, self._key = daemon, key
-        self.requests: list[tuple[str, str, dict | None]] = []
 
     async def start(self) -> None:
         app = web.Application()
@@ -38,8 +60,6 @@ class EbbHttp:
 
     async def _ask(self, request: web.Request, cmd: str, status: int = 200, **fields) -> web.Response:
         from ebb_sidecar.bus import EbbError
-        body = await request.json() if request.can_read_body else None
-        self.requests.append((request.method, request.path, body))
         if self._key and request.headers.get("Authorization") != "Bearer " + self._key:
             return self._refusal(401, "missing_api_key", "this service asks for a key")
         try:
@@ -78,7 +98,6 @@ class EbbHttp:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        self.requests.append((request.method, request.path, body))
         assert body["stream"] is True
         socket = zmq.asyncio.Context.instance().socket(zmq.DEALER)
         socket.linger = 0
