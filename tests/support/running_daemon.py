@@ -1,4 +1,4 @@
-# tests/page/running_daemon.py: an ebbd with the demo model on host cards, served over HTTP, in a folder of its own.
+# tests/support/running_daemon.py: an ebbd with the demo model on host cards, served over HTTP, in a folder of its own.
 import contextlib
 import json
 import os
@@ -34,7 +34,7 @@ def until(what, condition, patience_s=PATIENCE_S):
 
 class RunningDaemon:
     def __init__(self, key="", cards=2, **settings):
-        self._folder = tempfile.TemporaryDirectory(prefix="ebb-page-")
+        self._folder = tempfile.TemporaryDirectory(prefix="ebb-daemon-")
         self.folder = pathlib.Path(self._folder.name)
         self.port = free_port()
         self.key = key
