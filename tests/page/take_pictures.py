@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# tests/page/take_pictures.py: the pictures of the page in docs/pictures/. EBBD_PROGRAM and DEMO_MODEL say of what daemon and model.
+# tests/page/take_pictures.py: the pictures of the page in docs/pictures/. EBBD_PROGRAM and DEMO_MODEL say of what daemon and model;
+# PYTHONPATH has tests/support.
 #
 #   take_pictures.py FOLDER
 #

@@ -33,11 +33,12 @@ def until(what, condition, patience_s=PATIENCE_S):
 
 
 class RunningDaemon:
-    def __init__(self, key="", cards=2, **settings):
+    def __init__(self, key="", cards=2, config_file="", **settings):
         self._folder = tempfile.TemporaryDirectory(prefix="ebb-daemon-")
         self.folder = pathlib.Path(self._folder.name)
         self.port = free_port()
         self.key = key
+        self.config_file = config_file  # in its folder; made if it is not there
         self.cards = cards
         self.settings = settings
         self.process = None
@@ -64,6 +65,9 @@ class RunningDaemon:
             key_file.write_text(self.key + "\n")
             key_file.chmod(0o600)
             settings["http.api_key_file"] = str(key_file)
+        if self.config_file:
+            (self.folder / self.config_file).touch()
+            command += ["--config", str(self.folder / self.config_file)]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         self._log = open(self.folder / "log", "ab")
