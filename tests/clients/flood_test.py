@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 import unittest
+import urllib.error
 
 from running_daemon import RunningDaemon
 
@@ -34,9 +35,15 @@ class FloodTest(unittest.TestCase):
         cls.addClassCleanup(cls.daemon.close)
 
     def first_byte_ms(self):
+        """Of somebody who comes again when told to."""
         began = time.monotonic()
-        self.daemon.ask("GET", "/v1/vram")
-        return (time.monotonic() - began) * 1000
+        while True:
+            try:
+                self.daemon.ask("GET", "/v1/vram")
+                return (time.monotonic() - began) * 1000
+            except urllib.error.HTTPError as refused:
+                self.assertEqual(refused.code, 503)
+                time.sleep(int(refused.headers["Retry-After"]))
 
     def test_of_four_hundred_answers_at_once_each_is_given_whole_or_refused_with_a_time_to_come_again(self):
         results = []
@@ -63,7 +70,8 @@ class FloodTest(unittest.TestCase):
         idle = [socket.create_connection(("127.0.0.1", self.daemon.port)) for _ in range(1000)]
         try:
             for each in idle[:500]:
-                each.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # and now at rest between two requests
+                each.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                self.assertIn(b" 200 ", each.recv(4096))  # and now at rest between two requests
             times = sorted(self.first_byte_ms() for _ in range(50))
             self.assertLess(times[25], 100)
             results = []
