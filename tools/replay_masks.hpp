@@ -24,8 +24,6 @@ inline constexpr std::array replay_masks{
     replay_mask{"prompt_ms", masked::always, "a time"},
     replay_mask{"decode_ms", masked::always, "a time"},
     replay_mask{"gap_ms_max", masked::always, "a time"},
-    replay_mask{"gap_ms_sum", masked::always, "a time"},
-    replay_mask{"gap_counts", masked::always, "comes from times"},
     replay_mask{"took_ms", masked::always, "a time"},
     replay_mask{"uptime_s", masked::always, "a time"},
     replay_mask{"ends_in_s", masked::always, "a time"},

@@ -71,16 +71,19 @@ std::string shown(const json& value) {
   return value.dump();
 }
 
-outcome<json> parse_object(std::string_view body) try {
+outcome<json> parse_object(std::string_view body) {
   guarded_parse watch;
-  json parsed = json::parse(body.begin(), body.end(), [&watch](int depth, json::parse_event_t event, json& value) { return watch(depth, event, value); });
-  if (!watch.wrong.empty()) return refuse(400, "malformed", "the body " + watch.wrong);
-  if (!parsed.is_object()) return refuse(400, "malformed", "the body must be a JSON object, not " + shown(parsed));
-  return parsed;
-} catch (const json::parse_error& why) {
-  return refuse(400, "malformed", body.empty() ? std::string("the body is empty; it must be a JSON object") : "the body is no JSON: byte " + std::to_string(why.byte) + " is wrong");
-} catch (const json::exception&) {
-  return refuse(400, "malformed", "the body is no JSON: a number is out of range");
+  std::string wrong;
+  try {
+    json parsed = json::parse(body.begin(), body.end(), [&watch](int depth, json::parse_event_t event, json& value) { return watch(depth, event, value); });
+    if (watch.wrong.empty() && parsed.is_object()) return parsed;
+    wrong = "must be a JSON object, not " + shown(parsed);
+  } catch (const json::parse_error& why) {
+    wrong = body.empty() ? "is empty; it must be a JSON object" : "is no JSON: byte " + std::to_string(why.byte) + " is wrong";
+  } catch (const json::exception&) {
+    wrong = "is no JSON: a number is out of range";
+  }
+  return refuse(400, "malformed", "the body " + (watch.wrong.empty() ? wrong : watch.wrong));
 }
 
 const json* json_fields::find(std::string_view key) {

@@ -1,5 +1,6 @@
 #include "bus/http/worker_pool.hpp"
 #include "bus/thread_signals.hpp"
+#include <system_error>
 #include <utility>
 
 namespace ebb::bus::http {
@@ -7,14 +8,20 @@ namespace ebb::bus::http {
 bool worker_pool::begin(connection& client) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return false;
-  if (idle_ > 0) {
-    --idle_;
-  } else {
-    if (threads_.size() >= workers_max_) return false;
-    threads_.emplace_back([this] { run(); });
-  }
+  if (idle_ > 0) --idle_;
+  else if (!add_thread()) return false;
   begun_.push_back(&client);
   changed_.notify_one();
+  return true;
+}
+
+bool worker_pool::add_thread() {
+  if (threads_.size() >= workers_max_) return false;
+  try {
+    threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {  // the system has no more of them
+    return false;
+  }
   return true;
 }
 

@@ -28,6 +28,7 @@ class worker_pool {
   void stop();
 
  private:
+  bool add_thread();
   void run();
 
   const std::size_t workers_max_;

@@ -1,4 +1,5 @@
 // Ebb over HTTP: a real daemon with the demo model behind a real port, asked by a client that only knows HTTP.
+#include "bus/codec.hpp"
 #include "bus/http/listener.hpp"
 #include "tests/bus/support/http_connection.hpp"
 #include "tests/bus/support/temporary_folder.hpp"
@@ -7,9 +8,12 @@
 #include "tools/replay.hpp"
 #include "tools/virtual_engine.hpp"
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <iostream>
 #include <mutex>
+#include <sstream>
+#include <zmq.hpp>
 
 using namespace ebb;
 using namespace ebb::tools;
@@ -29,9 +33,10 @@ std::string free_address() {
 // A daemon with the demo model on two cards and a free port for HTTP, in a folder of its own.
 class http_daemon {
  public:
-  explicit http_daemon(const std::function<void(settings&)>& change = {}) {
+  explicit http_daemon(const std::function<void(settings&)>& change = {}, const std::filesystem::path& settings_file = {}) {
     engine_options options = demo_on(2);
-    options.from.bus.listen = {"ipc://" + (folder_ / "commands").string()};
+    options.settings_file = settings_file;
+    options.from.bus.listen = {endpoint()};
     options.from.state_dir = (folder_ / "state").string();
     options.from.http.listen = free_address();
     if (change) change(options.from);
@@ -41,16 +46,16 @@ class http_daemon {
   }
 
   std::string url() const { return daemon_->url(); }
+  std::string endpoint() const { return "ipc://" + (folder_ / "commands").string(); }
   http_response ask(const std::string& method, const std::string& path, const std::string& body = {}, const std::string& headers = {}) const {
     return http_connection(url()).ask(method, path, body, headers);
   }
   std::unique_ptr<connection> bus_client() const {
-    auto connected = connect_to_daemon("ipc://" + (folder_ / "commands").string());
+    auto connected = connect_to_daemon(endpoint());
     if (!connected) throw std::runtime_error(connected.error().text);
     return std::move(*connected);
   }
   std::uint32_t sessions() const { return ask("GET", "/v1/status").json().at("sessions").get<std::uint32_t>(); }
-  std::filesystem::path folder() const { return folder_ / ""; }
   void stop() { daemon_.reset(); }
 
  private:
@@ -283,6 +288,171 @@ TEST_CASE("health, status, cards, experts and models are there, and health needs
   const std::string id = models.at("data").at(0).at("id");
   CHECK(daemon.ask("GET", "/v1/models/" + id).json().at("object") == "model");
   CHECK(daemon.ask("GET", "/v1/models/another").status == 404);
+}
+
+TEST_CASE("plain completions take text, tokens and several prompts, and show log probabilities in their own shape") {
+  const http_daemon daemon;
+  const std::string common = R"("max_tokens": 6, "temperature": 0, "ignore_eos": true)";
+  const json tokens = daemon.ask("POST", "/tokenize", R"({"content": "In the beginning"})").json();
+  CHECK(tokens.at("tokens").size() == tokens.at("pieces").size());
+  CHECK(daemon.ask("POST", "/detokenize", json{{"tokens", tokens.at("tokens")}}.dump()).json().at("content") == "In the beginning");
+
+  const json several = daemon.ask("POST", "/v1/completions", R"({"prompt": ["In the beginning", "Call me"], "echo": true, )" + common + "}").json();
+  CHECK(several.at("object") == "text_completion");
+  REQUIRE(several.at("choices").size() == 2);
+  CHECK(several["choices"][0].at("text").get<std::string>().starts_with("In the beginning"));
+  CHECK(several["choices"][1].at("text").get<std::string>().starts_with("Call me"));
+  CHECK(several.at("usage").at("completion_tokens") == 12);
+
+  const std::string text = several["choices"][0]["text"].get<std::string>().substr(16);
+  const json shown = daemon.ask("POST", "/v1/completions", R"({"prompt": "In the beginning", "logprobs": 2, )" + common + "}").json().at("choices").at(0);
+  CHECK(shown.at("text") == text);
+  const json& likely = shown.at("logprobs");
+  REQUIRE(likely.at("tokens").size() == 6);
+  std::string joined;
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(likely.at("text_offset")[i] == joined.size());
+    joined += likely.at("tokens")[i].get<std::string>();
+    CHECK(likely.at("token_logprobs")[i] <= 0);
+    CHECK(likely.at("top_logprobs")[i].size() == 2);
+  }
+  CHECK(joined == text);
+}
+
+TEST_CASE("a token that was not among the likeliest is shown with its own text") {
+  const http_daemon daemon;
+  const json answer = daemon.ask("POST", "/v1/chat/completions", R"({"messages": [{"role": "user", "content": "In"}], "max_tokens": 30, "temperature": 3, "seed": 5, "logprobs": true})").json();
+  const json& choice = answer.at("choices").at(0);
+  std::string joined;
+  for (const json& each : choice.at("logprobs").at("content")) {
+    CHECK(each.at("top_logprobs").empty());
+    for (const json& byte : each.at("bytes")) joined += static_cast<char>(byte.get<int>());
+  }
+  const std::string text = choice.at("message").at("content");
+  CHECK(joined.substr(0, text.size()) == text);
+  CHECK(!text.empty());
+}
+
+TEST_CASE("several answers to one request are different, and each the one that its own seed gives") {
+  const http_daemon daemon;
+  const std::string wanted = R"({"messages": [{"role": "user", "content": "In the beginning"}], "max_tokens": 20, "temperature": 1.2, "ignore_eos": true, "seed": )";
+  const json three = daemon.ask("POST", "/v1/chat/completions", wanted + R"(4, "n": 3})").json();
+  REQUIRE(three.at("choices").size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const json alone = daemon.ask("POST", "/v1/chat/completions", wanted + std::to_string(4 + i) + "}").json();
+    CHECK(three["choices"][i].at("message") == alone.at("choices").at(0).at("message"));
+  }
+  CHECK(three["choices"][0].at("message") != three["choices"][1].at("message"));
+  const auto chunks = data_of(daemon.ask("POST", "/v1/chat/completions", wanted + R"(4, "n": 3, "stream": true})").body);
+  std::vector<std::string> texts(3);
+  for (const json& each : chunks) {
+    const json& choice = each.at("choices").at(0);
+    texts.at(choice.at("index").get<std::size_t>()) += choice.at("delta").value("content", "");
+  }
+  for (std::size_t i = 0; i < 3; ++i) CHECK(texts[i] == three["choices"][i].at("message").at("content"));
+}
+
+TEST_CASE("a prompt beyond the context is refused with both numbers, streamed or not") {
+  const http_daemon daemon;
+  std::string long_text;
+  for (int i = 0; i < 3000; ++i) long_text += "whale ";
+  for (const char* stream : {"true", "false"}) {
+    const http_response refused = daemon.ask("POST", "/v1/chat/completions", R"({"messages": [{"role": "user", "content": ")" + long_text + R"("}], "stream": )" + stream + "}");
+    CHECK(refused.status == 400);
+    CHECK(refused.error_code() == "context_length_exceeded");
+    CHECK_THAT(refused.error_message(), Catch::Contains("2048") && Catch::Matches(".*[0-9]{4,} tokens.*"));
+  }
+}
+
+TEST_CASE("a stop text ends an answer before it, as one or as several") {
+  const http_daemon daemon;
+  const std::string text = text_of(daemon.ask("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 40})").json());
+  const std::string stop = text.substr(text.size() / 2, 3);
+  for (const json& stops : {json(stop), json{"never said so", stop}}) {
+    const json stopped = daemon.ask("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 40, "stop": )" + stops.dump() + "}").json();
+    CHECK(text_of(stopped) == text.substr(0, text.find(stop)));
+    CHECK(stopped.at("choices").at(0).at("finish_reason") == "stop");
+  }
+}
+
+TEST_CASE("a daemon that stops in the middle of a stream says so in it") {
+  http_daemon daemon;
+  http_connection reader(daemon.url());
+  reader.send_request("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 2000, "stream": true})");
+  REQUIRE(reader.receive_head().status == 200);
+  reader.receive_chunk();
+  daemon.stop();
+  std::string stream;
+  for (std::string chunk = reader.receive_chunk(); !chunk.empty(); chunk = reader.receive_chunk()) stream += chunk;
+  CHECK(data_of(stream).back().at("error").at("code") == "cancelled");
+  CHECK_THAT(stream, !Catch::Contains("[DONE]"));
+}
+
+TEST_CASE("with a key nobody is served without it but health and preflights, and pages of others are sent away with it too") {
+  bus::test::temporary_folder folder;
+  const auto file = folder / "key";
+  std::ofstream(file) << "correct-horse\n";
+  const http_daemon daemon([&](settings& from) {
+    from.http.api_key_file = file.string();
+    from.http.trusted_origins = {"http://comfy.example"};
+  });
+  const std::string key = "Authorization: Bearer correct-horse\r\n";
+  CHECK(daemon.ask("GET", "/health").status == 200);
+  for (const char* path : {"/v1/vram", "/v1/status", "/v1/config", "/nowhere"}) CHECK(daemon.ask("GET", path).status == 401);
+  CHECK(daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 5})", "X-Api-Key: wrong-horse\r\n").status == 401);
+  CHECK(daemon.ask("GET", "/v1/vram", {}, key).json().at("reserve_mib") == 0);
+  CHECK(daemon.ask("GET", "/v1/vram", {}, key + "Origin: http://evil.example\r\n").error_code() == "foreign_origin");
+  const http_response trusted = daemon.ask("GET", "/v1/vram", {}, key + "Origin: http://comfy.example\r\n");
+  CHECK(trusted.headers.at("access-control-allow-origin") == "http://comfy.example");
+  const http_response preflight = daemon.ask("OPTIONS", "/v1/vram", {}, "Origin: http://comfy.example\r\nAccess-Control-Request-Method: POST\r\n");
+  CHECK(preflight.status == 204);
+  CHECK_THAT(preflight.headers.at("access-control-allow-methods"), Catch::Contains("POST"));
+  http_connection elsewhere(daemon.url());
+  elsewhere.send("GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  CHECK(elsewhere.receive().error_code() == "foreign_host");
+}
+
+TEST_CASE("settings are shown without secrets, and those that can be are edited in their file for the next start") {
+  bus::test::temporary_folder folder;
+  const auto file = folder / "ebb.toml";
+  std::ofstream(file) << "# mine\nvram_reserve_mib = 0 # none\n";
+  const http_daemon daemon({}, file);
+  const json before = daemon.ask("GET", "/v1/config").json();
+  CHECK(before.at("settings").at("bus").at("listen").size() == 1);
+  CHECK(before.at("settings").at("vram_elastic") == true);
+  CHECK(before.at("next_start").at("vram_reserve_mib") == 0);
+  const json after = daemon.ask("PATCH", "/v1/config", R"({"vram_reserve_mib": [5, 6], "min_free_vram_mib": 7})").json();
+  CHECK(after.at("next_start").at("vram_reserve_mib") == json{5, 6});
+  CHECK(daemon.ask("GET", "/v1/config").json().at("next_start").at("min_free_vram_mib") == 7);
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  CHECK(text.str() == "# mine\nvram_reserve_mib = [5, 6] # none\nmin_free_vram_mib = 7\n");
+  const std::vector<std::pair<std::string, int>> refused{{R"({"parallel": 2})", 409}, {R"({"vram_reserve_mib": -1})", 400}, {R"({"vram_reserve_mib": true})", 400}, {R"({"vram_elastic": 1})", 400},
+                                                         {R"({"vram_elastc": true})", 400}, {R"({"min_free_vram_mib": 8, "parallel": 2})", 409}, {"{}", 400}};
+  for (const auto& [body, status] : refused) {
+    CAPTURE(body);
+    CHECK(daemon.ask("PATCH", "/v1/config", body).status == status);
+  }
+  std::ostringstream again;
+  again << std::ifstream(file).rdbuf();
+  CHECK(again.str() == text.str());
+  CHECK(http_daemon().ask("PATCH", "/v1/config", R"({"vram_reserve_mib": 5})").status == 409);
+}
+
+TEST_CASE("a client of the bus that takes the name of one in the process is refused") {
+  const http_daemon daemon;
+  zmq::context_t context;
+  zmq::socket_t client(context, zmq::socket_type::dealer);
+  client.set(zmq::sockopt::routing_id, std::string("\0inner-1", 8));
+  client.set(zmq::sockopt::rcvtimeo, static_cast<int>(std::chrono::milliseconds(patience).count()));
+  client.set(zmq::sockopt::linger, 0);
+  client.connect(daemon.endpoint());
+  client.send(zmq::str_buffer("STATUS"), zmq::send_flags::none);
+  zmq::message_t answer;
+  REQUIRE(client.recv(answer));
+  const auto reply = bus::decode_reply(bus::as_bytes(answer.to_string_view()));
+  REQUIRE(reply);
+  CHECK(std::get<error>(reply->body).code == errc::refused);
 }
 
 TEST_CASE("the first byte of GET /v1/vram comes soon while an answer streams") {

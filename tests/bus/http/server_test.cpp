@@ -237,6 +237,16 @@ TEST_CASE("an end is put to a head that does not arrive, with a 408") {
   CHECK(std::chrono::steady_clock::now() - began < limits::http_head_timeout + 3s);
 }
 
+TEST_CASE("a reader that takes nothing of its answer is given up, and its worker is free again") {
+  echo_server of;
+  http_connection stalled(of.url());
+  stalled.send_request("GET", "/stream");
+  REQUIRE(comes_true([&] { return of.held == 1; }));
+  const auto until = std::chrono::steady_clock::now() + limits::http_stall_timeout + 5s;
+  while (of.held == 1 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(50ms);
+  CHECK(of.held == 0);
+}
+
 TEST_CASE("stopping ends what is under way: a request that waits, a stream that nobody reads, connections at rest") {
   echo_server of;
   http_connection at_rest(of.url());
