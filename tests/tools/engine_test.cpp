@@ -282,10 +282,6 @@ TEST_CASE("an engine does not start with settings that do not fit the model or t
   check_start_fails(options, errc::bad_value, "setting `vram_reserve_mib`: 3 numbers for 2 card(s)");
 
   options = demo_on(1);
-  options.from.http.listen = "127.0.0.1:8080";  // known, but not served yet: refused rather than ignored
-  check_start_fails(options, errc::bad_value, "setting `http`");
-
-  options = demo_on(1);
   options.from.vram_segment_bytes = 1000;  // no whole number of pages; noticed by the card itself
   check_start_fails(options, errc::bad_value, "card 0");
 }
