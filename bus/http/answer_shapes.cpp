@@ -23,7 +23,11 @@ json usage_of(const token_usage& usage) {
 
 // What the bus says of an answer and OpenAI's API has no place for.
 json measured(const done& summary) {
-  json out{{"prompt_ms", summary.prompt_ms}, {"decode_ms", summary.decode_ms}, {"tokens_per_s", summary.tokens_per_s}, {"hit_rate", summary.hit_rate}, {"gap_ms_max", summary.gap_ms_max}};
+  json out{{"prompt_ms", summary.prompt_ms},
+           {"decode_ms", summary.decode_ms},
+           {"tokens_per_s", summary.tokens_per_s},
+           {"hit_rate", summary.hit_rate},
+           {"gap_ms_max", summary.gap_ms_max}};
   if (!summary.hash.empty()) out["hash"] = summary.hash;
   return out;
 }

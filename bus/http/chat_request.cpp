@@ -62,7 +62,9 @@ void take_messages(json_fields& fields, std::vector<chat_message>& into, std::op
   fields.require("messages", found != nullptr, "a list of messages");
   if (found == nullptr) return;
   if (!found->is_array() || found->empty()) return fields.refuse_value("messages", "a list of at least one message", *found);
-  if (found->size() > limits::chat_messages_max) return fields.refuse("messages", "has " + std::to_string(found->size()) + " elements; at most " + std::to_string(limits::chat_messages_max) + " are taken");
+  if (found->size() > limits::chat_messages_max) {
+    return fields.refuse("messages", "has " + std::to_string(found->size()) + " elements; at most " + std::to_string(limits::chat_messages_max) + " are taken");
+  }
   for (std::size_t i = 0; i < found->size(); ++i) {
     auto message = parse_message((*found)[i], "messages[" + std::to_string(i) + "]");
     if (!message) {

@@ -27,7 +27,9 @@ void take_prompts(json_fields& fields, const generate& shared, std::vector<gener
     into.push_back(shared);
     return fields.take("prompt", into.back().ids, {1, limits::prompt_ids_max}, {0, std::numeric_limits<token_id>::max()});
   }
-  if (found->size() > limits::http_choices_max) return fields.refuse("prompt", "has " + std::to_string(found->size()) + " texts; at most " + std::to_string(limits::http_choices_max) + " are taken");
+  if (found->size() > limits::http_choices_max) {
+    return fields.refuse("prompt", "has " + std::to_string(found->size()) + " texts; at most " + std::to_string(limits::http_choices_max) + " are taken");
+  }
   for (const json& each : *found) {
     if (!is_text(each)) return fields.refuse_value("prompt[" + std::to_string(into.size()) + "]", "a text that is not empty", each);
     into.push_back(shared);
@@ -60,7 +62,9 @@ outcome<answer_request> parse_completion(std::string_view body, std::uint64_t se
   shared.wanted.stream = out.stream || out.logprobs;
   std::vector<generate> prompts;
   take_prompts(fields, shared.wanted, prompts);
-  if (prompts.size() * n > limits::http_choices_max) fields.refuse("n", "times the number of prompts is more than the " + std::to_string(limits::http_choices_max) + " answers that one request may have");
+  if (prompts.size() * n > limits::http_choices_max) {
+    fields.refuse("n", "times the number of prompts is more than the " + std::to_string(limits::http_choices_max) + " answers that one request may have");
+  }
   if (echo && out.logprobs) fields.refuse("echo", "is not served together with `logprobs`: those of the prompt are not computed", "unsupported");
   if (echo && !prompts.empty() && !prompts.front().ids.empty()) fields.refuse("echo", "is served for prompts of text alone", "unsupported");
   fields.refuse_unknown_keys();

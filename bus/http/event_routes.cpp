@@ -8,6 +8,10 @@
 namespace ebb::bus::http {
 namespace {
 
+std::string shown(const event& what) {
+  return "event: " + std::string(name_of_event(what.body)) + "\nid: " + std::to_string(what.sequence) + "\ndata: " + to_line(to_json(what)) + "\n\n";
+}
+
 // Hears events until it is destroyed.
 class ear {
  public:
@@ -26,9 +30,7 @@ class ear {
     if (!out.write(": events\n\n")) return;  // so that the client knows at once that it is connected
     while (!heard_.closed()) {
       const auto next = heard_.take(std::chrono::steady_clock::now() + limits::http_ping_interval);
-      const std::string text = next ? "event: " + std::string(name_of_event(next->body)) + "\nid: " + std::to_string(next->sequence) + "\ndata: " + to_line(to_json(*next)) + "\n\n"
-                                    : std::string(": ping\n\n");
-      if (!out.write(text)) return;
+      if (!out.write(next ? shown(*next) : ": ping\n\n")) return;
     }
   }
 

@@ -4,6 +4,7 @@
 #include "config/utf8.hpp"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <type_traits>
 
@@ -171,8 +172,9 @@ void json_fields::take(std::string_view key, std::vector<std::int32_t>& into, co
   std::vector<std::int32_t> taken;
   taken.reserve(found->size());
   for (const json& one : *found) {
-    const bool fits = one.is_number_unsigned() && one.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max() && within(each, static_cast<double>(one.get<std::uint64_t>()));
-    if (!fits) return refuse_value(std::string(key) + "[" + std::to_string(taken.size()) + "]", whole_between(each, std::numeric_limits<std::int32_t>::max()), one);
+    constexpr auto type_max = std::numeric_limits<std::int32_t>::max();
+    const bool fits = one.is_number_unsigned() && one.get<std::uint64_t>() <= type_max && within(each, static_cast<double>(one.get<std::uint64_t>()));
+    if (!fits) return refuse_value(std::string(key) + "[" + std::to_string(taken.size()) + "]", whole_between(each, type_max), one);
     taken.push_back(one.get<std::int32_t>());
   }
   into = std::move(taken);

@@ -12,7 +12,8 @@ using nlohmann::json;
 void take_stops(json_fields& fields, std::vector<std::string>& into) {
   const json* found = fields.find("stop");
   if (found == nullptr) return;
-  const std::string wanted = "a text of 1 to " + std::to_string(limits::stop_bytes_max) + " bytes, or a list of at most " + std::to_string(limits::stop_strings_max) + " such texts";
+  const std::string wanted = "a text of 1 to " + std::to_string(limits::stop_bytes_max) + " bytes, or a list of at most " +
+                             std::to_string(limits::stop_strings_max) + " such texts";
   const auto is_stop = [](const json& each) {
     return each.is_string() && !each.get_ref<const std::string&>().empty() && each.get_ref<const std::string&>().size() <= limits::stop_bytes_max;
   };
@@ -60,7 +61,9 @@ void refuse_what_is_not_served(json_fields& fields) {
     const json* found = fields.find(key);
     if (found != nullptr && *found != "") fields.refuse(key, "is not served; leave it out", "unsupported");
   }
-  if (const json* found = fields.find("modalities"); found != nullptr && *found != json::array({"text"})) fields.refuse("modalities", "is not served, except as [\"text\"]", "unsupported");
+  if (const json* found = fields.find("modalities"); found != nullptr && *found != json::array({"text"})) {
+    fields.refuse("modalities", "is not served, except as [\"text\"]", "unsupported");
+  }
   if (const json* found = fields.find("response_format"); found != nullptr && *found != json{{"type", "text"}}) {
     fields.refuse("response_format", "is not served, except as {\"type\": \"text\"}", "unsupported");
   }

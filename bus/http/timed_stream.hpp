@@ -1,6 +1,7 @@
 // bus/http/timed_stream.hpp: a connection as cpp-httplib reads and writes it, with an end to every wait.
 //
-// What was read before the request's turn comes first; what is left of it belongs to the next. What is written is gathered until flush(), so that a short response is one packet.
+// What was read before the request's turn comes first; what is left of it belongs to the next. What is written is gathered until flush(),
+// so that a short response is one packet.
 // Only the thread that works for the request uses it.
 #pragma once
 #include <chrono>
