@@ -132,23 +132,21 @@ void connection_loop::take_given_back() {
     closing = closing_;
     if (closing) listening_ = file_descriptor();
   }
+  std::vector<connection*> kept;
   for (const auto& [client, what] : all) {
     EBB_ASSERT(client->phase == phase::work);
     if (what == after::drain) {
       ::shutdown(client->socket.get(), SHUT_WR);
       to_phase(*client, phase::draining);
-      continue;
-    }
-    if (what == after::close || client->peer->left() || closing) {
+    } else if (what == after::close || client->peer->left() || closing) {
       end(*client);
-      continue;
+    } else {
+      const std::lock_guard lock(mutex_);  // close_doors() looks at every peer
+      client->peer = std::make_shared<peer>();
+      kept.push_back(client);
     }
-    const std::lock_guard lock(mutex_);  // close_doors() looks at every peer
-    client->peer = std::make_shared<peer>();
-    client->phase = phase::rest;
   }
-  for (const auto& [client, what] : all) {
-    if (what != after::keep || !connections_.contains(client->socket.get()) || client->phase != phase::rest) continue;
+  for (connection* client : kept) {
     to_phase(*client, client->unread.empty() ? phase::rest : phase::head);
     read_head(*client);
   }
