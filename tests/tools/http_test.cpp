@@ -114,33 +114,43 @@ TEST_CASE("a client of the bus that takes the name of one in the process is refu
   CHECK(std::get<error>(reply->body).code == errc::refused);
 }
 
-TEST_CASE("the first byte of GET /v1/vram comes soon while an answer streams") {
+// Of three rounds the best counts: what else the machine does only ever adds.
+TEST_CASE("the first byte of GET /v1/vram comes within 5 ms 99 times of 100 while an answer streams") {
+#if defined(EBB_DEBUG_ASSERTS)
+  constexpr double p99_ms_most = 50;  // unoptimised, and with sanitizers
+#else
+  constexpr double p99_ms_most = 5;
+#endif
   const http_daemon daemon;
-  http_connection reader(daemon.url());
-  reader.send_request("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 2000, "stream": true})");
-  REQUIRE(reader.receive_head().status == 200);
-  std::atomic<bool> enough = false;
-  auto reading = std::async(std::launch::async, [&] {
-    int n_chunks = 0;
-    while (!enough && !reader.receive_chunk().empty()) ++n_chunks;
-    return n_chunks;
-  });
   http_connection asking(daemon.url());
-  std::vector<double> ms;
-  for (int i = 0; i < 300; ++i) {
-    const auto began = std::chrono::steady_clock::now();
-    asking.send_request("GET", "/v1/vram");
-    pollfd first_byte{asking.socket(), POLLIN, 0};
-    ::poll(&first_byte, 1, 60'000);
-    ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
-    REQUIRE(asking.receive().json().at("status") == "ok");
+  double best_ms = p99_ms_most;
+  for (int round = 0; round < 3; ++round) {
+    http_connection reader(daemon.url());
+    reader.send_request("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 2000, "stream": true})");
+    REQUIRE(reader.receive_head().status == 200);
+    std::atomic<bool> enough = false;
+    auto reading = std::async(std::launch::async, [&] {
+      int n_chunks = 0;
+      while (!enough && !reader.receive_chunk().empty()) ++n_chunks;
+      return n_chunks;
+    });
+    std::vector<double> ms;
+    for (int i = 0; i < 300; ++i) {
+      const auto began = std::chrono::steady_clock::now();
+      asking.send_request("GET", "/v1/vram");
+      pollfd first_byte{asking.socket(), POLLIN, 0};
+      ::poll(&first_byte, 1, 60'000);
+      ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count());
+      REQUIRE(asking.receive().json().at("status") == "ok");
+    }
+    const bool still_streams = daemon.sessions() == 1;
+    enough = true;
+    std::sort(ms.begin(), ms.end());
+    std::cout << "first byte of GET /v1/vram while an answer streams: median " << ms[150] << " ms, p99 " << ms[297] << " ms, worst " << ms.back()
+              << " ms; chunks read meanwhile: " << reading.get() << (still_streams ? "" : " (the answer ended before)") << std::endl;
+    if (still_streams) best_ms = std::min(best_ms, ms[297]);
   }
-  const bool still_streams = daemon.sessions() == 1;
-  enough = true;
-  std::sort(ms.begin(), ms.end());
-  std::cout << "first byte of GET /v1/vram while an answer streams: median " << ms[150] << " ms, p99 " << ms[297] << " ms, worst " << ms.back()
-            << " ms; chunks read meanwhile: " << reading.get() << (still_streams ? "" : " (the answer ended before)") << std::endl;
-  CHECK(ms[150] < 50);  // on a machine that others use too
+  CHECK(best_ms < p99_ms_most);
 }
 
 TEST_CASE("what came over HTTP is in the journal, and its replay gives every reply again") {
