@@ -39,11 +39,15 @@ std::size_t character_length(std::string_view text) noexcept {
   return begin.length;
 }
 
-// What a terminal takes for a command: those of ASCII, and U+0080 to U+009F, of which U+009B is as good as ESC [.
+// What a terminal takes for a command: those of ASCII, and U+0080 to U+009F, of which U+009B is as good as ESC [. And what turns the order of
+// the characters behind it round, or begins a line: U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
 bool is_control(std::string_view character) noexcept {
-  const auto first = static_cast<std::uint8_t>(character.front());
-  if (character.size() == 1) return first < 0x20 || first == 0x7f;
-  return first == 0xc2 && static_cast<std::uint8_t>(character[1]) < 0xa0;
+  const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(character[at]); };
+  if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7f;
+  if (character.size() == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;
+  if (byte(0) != 0xe2) return false;
+  if (byte(1) == 0x80) return byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae);
+  return byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9;
 }
 
 std::string escaped(char byte) {

@@ -1,12 +1,15 @@
 #include "tools/top_picture.hpp"
 #include "config/assert.hpp"
+#include "config/limits.hpp"
 #include "config/utf8.hpp"
 #include "tools/memory_parts.hpp"
+#include "tools/terminal_text.hpp"
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -20,7 +23,9 @@ constexpr const char* glyph_lent = "▒";
 constexpr const char* glyph_others = "░";
 constexpr const char* glyph_free = "·";
 constexpr std::array<const char*, 8> heights{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-constexpr std::array<const char*, 5> shades{"·", "░", "▒", "▓", "█"};
+constexpr std::array<const char*, 4> in_slot_by_use{"░", "▒", "▓", "█"};  // not used lately, to used most
+constexpr const char* missing_and_used = "•";
+constexpr double gap_span_s = 60;
 
 [[gnu::format(printf, 1, 2)]] std::string print(const char* form, ...) {
   char text[512];
@@ -29,17 +34,6 @@ constexpr std::array<const char*, 5> shades{"·", "░", "▒", "▓", "█"};
   std::vsnprintf(text, sizeof text, form, values);
   va_end(values);
   return text;
-}
-
-// Every character of ours and of on_one_line's is one column wide, as far as a terminal without fonts of two can know.
-std::string cut(const std::string& text, std::size_t columns) {
-  std::size_t taken = 0, at = 0;
-  while (at < text.size() && taken < columns) {
-    do ++at;
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
-    ++taken;
-  }
-  return text.substr(0, at);
 }
 
 std::string repeated(const char* what, std::size_t times) {
@@ -87,26 +81,31 @@ std::string bar(std::span<const std::pair<const char*, double>> parts, std::size
   return out + repeated(glyph_free, columns - drawn);
 }
 
-bool is_resident(const bus::expert_map& map, std::size_t number) {
-  const std::size_t digits = number / 8 * 2;
-  if (digits + 2 > map.resident.size()) return false;
+// Byte `at` of hex digits; 0 beyond them.
+int byte_of(const std::string& hex, std::size_t at) {
+  if (2 * at + 2 > hex.size()) return 0;
   const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
-  const int byte = value(map.resident[digits]) * 16 + value(map.resident[digits + 1]);
-  return (byte >> (number % 8) & 1) != 0;
+  return value(hex[2 * at]) * 16 + value(hex[2 * at + 1]);
 }
 
-// A cell a group of experts, shaded by the share that is in a slot.
+// A cell a group of experts: a block where most are in slots, the darker the more they were used lately, else a dot.
 std::string layer_cells(const bus::expert_map& map, std::uint32_t row_begin, std::uint32_t row_end, std::size_t columns) {
   const std::size_t cells = std::min<std::size_t>(columns, map.experts);
   std::string out;
   for (std::size_t cell = 0; cell < cells; ++cell) {
     const std::size_t begin = cell * map.experts / cells, end = (cell + 1) * map.experts / cells;
     std::size_t in_slots = 0;
+    int hottest = 0;
     for (std::uint32_t row = row_begin; row < row_end; ++row) {
-      for (std::size_t expert = begin; expert < end; ++expert) in_slots += is_resident(map, std::size_t{row} * map.experts + expert);
+      for (std::size_t expert = begin; expert < end; ++expert) {
+        const std::size_t number = std::size_t{row} * map.experts + expert;
+        in_slots += static_cast<std::size_t>(byte_of(map.resident, number / 8) >> (number % 8) & 1);
+        hottest = std::max(hottest, byte_of(map.heat, number));
+      }
     }
-    const double share = static_cast<double>(in_slots) / static_cast<double>((end - begin) * (row_end - row_begin));
-    out += in_slots == 0 ? shades.front() : shades[static_cast<std::size_t>(1 + std::floor(share * 3))];
+    const bool mostly = 2 * in_slots >= (end - begin) * (row_end - row_begin);
+    if (!mostly) out += hottest > 0 ? missing_and_used : glyph_free;
+    else out += in_slot_by_use[hottest == 0 ? 0 : 1 + static_cast<std::size_t>(hottest - 1) * 3 / 255];
   }
   return out;
 }
@@ -129,6 +128,7 @@ void add_card(std::vector<std::string>& lines, const top_sample& now, const bus:
   if (card.gpu) head += print("GPU %u %s  ", *card.gpu, on_one_line(card.gpu_name).c_str());
   else head += on_one_line(card.kind) + "  ";
   head += print("layers %u-%u  slots %u of %u", card.layer_begin, card.layer_end == 0 ? 0 : card.layer_end - 1, report.expert_slots, report.expert_slots_full);
+  head += print("  reserve %s", size_text(report.reserve_mib).c_str());
   if (card.fast_path) head += "  fast path";
   if (card.slots_to_fill > 0) head += print("  %u slots to fill", card.slots_to_fill);
   if (report.short_mib > 0) head += print("  SHORT by %s", size_text(report.short_mib).c_str());
@@ -166,6 +166,13 @@ void add_head(std::vector<std::string>& lines, const top_history& history, std::
   lines.push_back(print("tokens/s %7.1f  ", last.tokens_per_s) + course(history.rates(), room, most, [](const top_rate& r) { return std::optional(r.tokens_per_s); }) +
                   (last.hit_rate ? print("  hit rate %5.1f %%  ", 100 * *last.hit_rate) : std::string("  hit rate     -    ")) +
                   course(history.rates(), room, 1, [](const top_rate& r) { return r.hit_rate; }));
+  std::optional<double> longest;
+  for (const top_rate& each : history.rates()) {
+    if (each.longest_gap_ms && last.at_s - each.at_s < gap_span_s) longest = std::max(longest.value_or(0), *each.longest_gap_ms);
+  }
+  if (!longest) return lines.push_back("no gap between two tokens in the last minute");
+  if (std::isinf(*longest)) return lines.push_back(print("longest gap of two tokens in the last minute: above %.0f ms", limits::gap_bounds_ms.back()));
+  lines.push_back(print("longest gap of two tokens in the last minute: at most %.0f ms", *longest));
 }
 
 }  // namespace
@@ -173,7 +180,11 @@ void add_head(std::vector<std::string>& lines, const top_history& history, std::
 std::optional<top_rate> rate_between(const top_sample& before, const top_sample& now) {
   const double elapsed_s = now.at_s - before.at_s;
   if (elapsed_s <= 0 || now.status.tokens_generated < before.status.tokens_generated || now.status.uptime_s < before.status.uptime_s) return std::nullopt;
-  top_rate rate{.tokens_per_s = static_cast<double>(now.status.tokens_generated - before.status.tokens_generated) / elapsed_s, .hit_rate = std::nullopt};
+  top_rate rate{.at_s = now.at_s, .tokens_per_s = static_cast<double>(now.status.tokens_generated - before.status.tokens_generated) / elapsed_s};
+  for (std::size_t i = 0; i < std::min(now.status.gap_counts.size(), before.status.gap_counts.size()); ++i) {
+    if (now.status.gap_counts[i] <= before.status.gap_counts[i]) continue;
+    rate.longest_gap_ms = i < limits::gap_bounds_ms.size() ? limits::gap_bounds_ms[i] : std::numeric_limits<double>::infinity();
+  }
   const auto counted = [](const top_sample& of) {
     std::pair<std::uint64_t, std::uint64_t> sums;  // hits, and all
     for (const bus::card_info& card : of.cards.cards) sums.first += card.hits, sums.second += card.hits + card.misses;
@@ -216,7 +227,7 @@ std::vector<std::string> draw(const top_history& history, top_size size) {
     lines.resize(size.rows);
     if (!lines.empty()) lines.back() = "... more than this terminal has lines for";
   }
-  for (std::string& line : lines) line = cut(line, size.columns);
+  for (std::string& line : lines) line = cut_to_columns(line, size.columns);
   return lines;
 }
 

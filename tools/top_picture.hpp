@@ -20,8 +20,10 @@ struct top_sample {
 
 // What happened between two samples.
 struct top_rate {
+  double at_s = 0;
   double tokens_per_s = 0;
-  std::optional<double> hit_rate;  // none: no expert was asked for
+  std::optional<double> hit_rate;        // none: no expert was asked for
+  std::optional<double> longest_gap_ms;  // at most so long, of limits::gap_bounds_ms; infinite above them; none: no token had one before it
 };
 
 // None where the daemon is another one than before: its counts began anew.

@@ -1,4 +1,5 @@
 # tests/clients/prometheus_test.py: /metrics as Prometheus' own parser reads it, and as promtool judges it where that is installed.
+import pathlib
 import shutil
 import subprocess
 import unittest
@@ -7,6 +8,9 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 from running_daemon import RunningDaemon
+
+FETCHED = pathlib.Path(__file__).parents[2] / ".venv/prometheus/usr/bin/promtool"  # by tools/test
+PROMTOOL = str(FETCHED) if FETCHED.exists() else shutil.which("promtool")
 
 
 class PrometheusTest(unittest.TestCase):
@@ -41,9 +45,9 @@ class PrometheusTest(unittest.TestCase):
         self.assertEqual(buckets, sorted(buckets))
         self.assertEqual(buckets[-1], after["ebb_token_gap_seconds_count", ()])
 
-    @unittest.skipUnless(shutil.which("promtool"), "no promtool here (Debian's package prometheus)")
+    @unittest.skipUnless(PROMTOOL, "no promtool here; tools/test fetches it")
     def test_promtool_finds_no_fault(self):
-        checked = subprocess.run(["promtool", "check", "metrics"], input=self.text(), capture_output=True, text=True)
+        checked = subprocess.run([PROMTOOL, "check", "metrics"], input=self.text(), capture_output=True, text=True)
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 
 

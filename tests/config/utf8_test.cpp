@@ -51,6 +51,9 @@ TEST_CASE("no text that is shown commands a terminal: an escape, a line feed and
   CHECK(on_one_line(hostile) == "a [31m   2Jb\xef\xbf\xbd");
   CHECK(on_one_line("caf\xc3\xa9 \xc2\xa0 \"quoted\"") == "caf\xc3\xa9 \xc2\xa0 \"quoted\"");
   CHECK(on_one_line("").empty());
+  CHECK(on_one_line("a\u202Eb\u2028c\u2066d\u200Ee") == "a b c d e");
+  CHECK(on_one_line("\u2014 \u2265 \u4e2d") == "\u2014 \u2265 \u4e2d");
+  CHECK(in_quotes("a\u202Eb") == "\"a\\xe2\\x80\\xaeb\"");
 }
 
 TEST_CASE("what is valid UTF-8 agrees with another library on damaged text") {

@@ -1,5 +1,7 @@
 #include "tools/top_picture.hpp"
+#include "config/limits.hpp"
 #include "config/utf8.hpp"
+#include "tools/terminal_text.hpp"
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -7,10 +9,6 @@ namespace ebb::tools {
 namespace {
 
 using Catch::Contains;
-
-std::size_t columns_of(const std::string& line) {
-  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string all;
@@ -31,16 +29,19 @@ top_sample sample_at(double at_s, std::uint64_t tokens, std::uint64_t hits, std:
   card.layer_begin = 0, card.layer_end = 2;
   card.hits = hits, card.misses = misses;
   card.memory_mib = 100;
+  card.report.reserve_mib = 5;
   card.report.expert_cache_mib = 40, card.report.expert_slots = 12, card.report.expert_slots_full = 16, card.report.vram_free_mib = 60;
   now.cards.cards = {card};
-  now.experts.cards = {{.device = 0, .layer_begin = 0, .layer_end = 2, .experts = 8, .resident = "ff0f", .heat = "", .heat_max = 0}};
+  now.experts.cards = {{.device = 0, .layer_begin = 0, .layer_end = 2, .experts = 8, .resident = "ff0f", .heat = "ff00000000000000" "0100000000000001", .heat_max = 9}};
   return now;
 }
 
 top_history two_seconds() {
   top_history history;
   history.add(sample_at(10, 100, 1000, 0));
-  history.add(sample_at(12, 350, 1900, 100));
+  top_sample now = sample_at(12, 350, 1900, 100);
+  now.status.gap_counts[2] = 240, now.status.gap_counts[4] = 9;
+  history.add(now);
   return history;
 }
 
@@ -49,13 +50,14 @@ top_history two_seconds() {
 TEST_CASE("the picture has the rates of the last interval, each card's memory, its experts and who was lent what") {
   top_history history = two_seconds();
   top_sample now = sample_at(14, 350, 1900, 100);
+  now.status.gap_counts = history.latest()->status.gap_counts;
   bus::lease_info lease;
   lease.lease_id = 7, lease.owner = "comfy", lease.mib = 20, lease.ends_in_s = 272, lease.pid = 4242;
   now.leases.leases = {lease};
   CHECK_THAT(joined(draw(history, {100, 40})),
              Contains("ebbd 0.1.0  ready  chapbook.gguf  up 1:00:12  answers 1 of 4, 2 waiting\n") && Contains("tokens/s   125.0 ") &&
-                 Contains("hit rate  90.0 %") && Contains("card 0  host  layers 0-1  slots 12 of 16\n") && Contains("█ cache 40.0 MiB") &&
-                 Contains("· free 60.0 MiB") && Contains("  layer 0       ████████\n  layer 1       ████····\n") && Contains("nothing is lent"));
+                 Contains("hit rate  90.0 %") && Contains("card 0  host  layers 0-1  slots 12 of 16  reserve 5.0 MiB\n") && Contains("longest gap of two tokens in the last minute: at most 20 ms\n") && Contains("█ cache 40.0 MiB") &&
+                 Contains("· free 60.0 MiB") && Contains("  layer 0       █░░░░░░░\n  layer 1       ▒░░░···•\n") && Contains("nothing is lent"));
   history.add(now);
   CHECK_THAT(joined(draw(history, {100, 40})), Contains("tokens/s     0.0 ") && Contains("hit rate     -") &&
                                                    Contains("lease 7  card 0  20.0 MiB  comfy  4:32 left  process 4242\n") &&
@@ -67,7 +69,7 @@ TEST_CASE("no line is wider than the terminal, no picture higher, and what is le
   top_sample now = sample_at(14, 400, 2000, 100);
   for (std::uint64_t i = 0; i < 40; ++i) {
     bus::lease_info lease;
-    lease.lease_id = i, lease.owner = std::string(300, 'o'), lease.mib = 1;
+    lease.lease_id = i, lease.owner = (i % 2 == 0 ? std::string(300, 'o') : std::string("\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587")), lease.mib = 1;
     now.leases.leases.push_back(lease);
   }
   history.add(now);

@@ -8,6 +8,7 @@
 #include "tools/top_picture.hpp"
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -25,20 +26,21 @@ using std::chrono::steady_clock;
 class screen {
  public:
   screen() {
-    is_ours_ = tcgetattr(STDIN_FILENO, &before_) == 0;
-    if (is_ours_) {
-      termios keys = before_;
-      keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-      tcsetattr(STDIN_FILENO, TCSANOW, &keys);
-    }
-    write_out("\x1b[?1049h\x1b[?25l");
+    std::signal(SIGTSTP, [](int) { asked_to_rest = 1; });
+    take();
   }
-  ~screen() {
-    write_out("\x1b[?25h\x1b[?1049l");
-    if (is_ours_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
+  ~screen() { give(); }
   screen(const screen&) = delete;
   screen& operator=(const screen&) = delete;
+
+  // Ctrl-Z: the shell has its terminal back until it says `fg`.
+  void rest_if_asked() {
+    if (asked_to_rest == 0) return;
+    asked_to_rest = 0;
+    give();
+    std::raise(SIGSTOP);
+    take();
+  }
 
   static top_size size() {
     winsize seen{};
@@ -54,11 +56,26 @@ class screen {
   }
 
  private:
+  void take() {
+    is_ours_ = tcgetattr(STDIN_FILENO, &before_) == 0;
+    if (is_ours_) {
+      termios keys = before_;
+      keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      tcsetattr(STDIN_FILENO, TCSANOW, &keys);
+    }
+    write_out("\x1b[?1049h\x1b[?25l");
+  }
+  void give() {
+    write_out("\x1b[?25h\x1b[?1049l");
+    if (is_ours_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+
   static void write_out(const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   }
 
+  static inline volatile std::sig_atomic_t asked_to_rest = 0;
   termios before_{};
   bool is_ours_ = false;
 };
@@ -92,9 +109,10 @@ result<top_sample> take(connection& daemon, steady_clock::time_point began) {
 }
 
 // Whether somebody wants to see no more.
-bool wait_for_end(const stop_signals& signals, std::chrono::milliseconds time) {
+bool wait_for_end(screen& ours, const stop_signals& signals, std::chrono::milliseconds time) {
   const auto until = steady_clock::now() + time;
   while (!signals.token().stop_requested() && steady_clock::now() < until) {
+    ours.rest_if_asked();
     pollfd keys{STDIN_FILENO, POLLIN, 0};
     if (poll(&keys, 1, 50) <= 0) continue;
     char key = 0;
@@ -129,7 +147,7 @@ int top(const daemon_choice& daemon, const top_options& options) {
   stop_signals signals;
   auto reached = reach(daemon);
   if (!reached) return report_no_daemon(reached.error());
-  const screen ours;
+  screen ours;
   top_history history;
   const auto began = steady_clock::now();
   do {
@@ -142,7 +160,7 @@ int top(const daemon_choice& daemon, const top_options& options) {
       screen::show({"ebb top: " + on_one_line(now.error().text), "Trying again; q quits."});
       reached = fail(now.error());  // a daemon that comes back is another one
     }
-  } while (!wait_for_end(signals, options.interval));
+  } while (!wait_for_end(ours, signals, options.interval));
   return exit_ok;
 }
 
