@@ -4,8 +4,9 @@ import unittest
 
 from selenium.webdriver.common.keys import Keys
 
-from browser import DESK, PHONE, Browser
-from running_daemon import RunningDaemon, until
+from browser import DESK, PHONE
+from page_case import PageCase
+from running_daemon import until
 
 NAMED_ROLES = {"button", "textbox", "searchbox", "spinbutton", "combobox", "checkbox", "link", "dialog", "img", "image", "region", "log", "table",
                "DisclosureTriangle"}
@@ -61,17 +62,7 @@ return [...document.body.querySelectorAll('*')]
 """
 
 
-class AccessTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = RunningDaemon()
-        cls.browser = Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.daemon.close()
-
+class AccessTest(PageCase):
     def setUp(self):
         self.daemon.release_all()
         self.browser.resize(*DESK)

@@ -2,23 +2,13 @@
 # tests/page/chat_test.py: the chat, as somebody uses it.
 import unittest
 
-from browser import Browser
-from running_daemon import RunningDaemon, until
+from page_case import PageCase
+from running_daemon import until
 
 QUESTION = "Call me"
 
 
-class ChatTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = RunningDaemon()
-        cls.browser = Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.daemon.close()
-
+class ChatTest(PageCase):
     def setUp(self):
         self.browser.ready(self.daemon.url)
 

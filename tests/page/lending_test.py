@@ -5,8 +5,8 @@ import re
 import unittest
 import urllib.error
 
-from browser import Browser
-from running_daemon import RunningDaemon, until
+from page_case import PageCase
+from running_daemon import until
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">\u202e<script>document.title='owned'</script>"
 
@@ -15,17 +15,7 @@ def number_in(text):
     return float(re.sub(r"[^\d.]", "", text))
 
 
-class LendingTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = RunningDaemon()
-        cls.browser = Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.daemon.close()
-
+class LendingTest(PageCase):
     def setUp(self):
         self.daemon.release_all()
         self.browser.ready(self.daemon.url)

@@ -2,21 +2,14 @@
 # tests/page/modules_test.py: the decisions of the page, each module alone, in the browser that runs them.
 import unittest
 
-from browser import Browser
-from running_daemon import RunningDaemon
+from page_case import PageCase
 
 
-class ModulesTest(unittest.TestCase):
+class ModulesTest(PageCase):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = RunningDaemon()
-        cls.browser = Browser()
+        super().setUpClass()
         cls.browser.ready(cls.daemon.url)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.daemon.close()
 
     def module(self, name, script):
         return self.browser.module(f"/page/{name}.js", script)
