@@ -1,4 +1,5 @@
 #include "bus/http/answer_request.hpp"
+#include "bus/codec.hpp"
 #include "config/limits.hpp"
 #include <catch2/catch.hpp>
 
@@ -151,12 +152,45 @@ TEST_CASE("every wrong value is refused by the name of its field") {
   CHECK(refusal_of_completion({{"messages", json::array()}}) == "messages unknown_key");
 }
 
+TEST_CASE("a prompt that fits into a body and not into a frame of the bus is refused by its field, as beyond any context") {
+  const std::string longest(limits::http_prompt_bytes_max, 'a');
+  CHECK(refusal_of_completion({{"prompt", longest}}) == "");
+  CHECK(refusal_of_completion({{"prompt", longest + "a"}}) == "prompt context_length_exceeded");
+  CHECK(refusal_of_completion({{"prompt", {"a", longest + "a"}}}) == "prompt context_length_exceeded");
+  CHECK(refusal_of_chat({{"messages", {{{"role", "user"}, {"content", longest}}}}}) == "messages context_length_exceeded");
+}
+
+TEST_CASE("every request that is taken fits into a frame of the bus") {
+  const json stops(std::vector<std::string>(limits::stop_strings_max, std::string(limits::stop_bytes_max, 's')));
+  const json every{{"stop", stops}, {"max_tokens", 4294967295}, {"temperature", 0.1}, {"top_p", 0.1}, {"top_k", 4294967295}, {"min_p", 0.1}, {"repeat_penalty", 0.1},
+                   {"repeat_last_n", 4294967295}, {"seed", 18446744073709551615ull}, {"hash", true}, {"ignore_eos", true}};
+  json completion = every;
+  completion["prompt"] = std::string(limits::http_prompt_bytes_max, 'a');
+  completion["logprobs"] = 20;
+  CHECK(encode_request({{std::uint64_t{1}}, false, parse_completion(completion.dump(), 7)->choices[0]}).size() <= limits::message_bytes_max);
+  json chat = every;
+  for (std::size_t i = 0; i < limits::chat_messages_max; ++i) {
+    chat["messages"].push_back({{"role", std::string(64, 'r')}, {"content", std::string(300, 'c')}, {"name", std::string(64, 'n')}});
+  }
+  chat["messages"].back()["content"] = "";
+  std::size_t bytes = 0;
+  const auto parsed = [&] { return parse_chat(chat.dump(), 7); };
+  while (parsed()) {
+    bytes = encode_request({{std::uint64_t{1}}, false, parsed()->choices[0]}).size();
+    chat["messages"].back()["content"] = chat["messages"].back()["content"].get<std::string>() + std::string(64u << 10, 'c');
+  }
+  CHECK(parsed().error().code == "context_length_exceeded");
+  CHECK(bytes > limits::http_prompt_bytes_max / 2);
+  CHECK(bytes <= limits::message_bytes_max);
+}
+
 TEST_CASE("a completion takes one prompt or several, as text or tokens, and may begin with its prompt") {
   const auto several = parse_completion(R"({"prompt": ["a", "b"], "n": 2, "echo": true})", 3);
   REQUIRE(several);
   REQUIRE(several->choices.size() == 4);
   CHECK((several->choices[0].prompt == "a" && several->choices[1].prompt == "a" && several->choices[2].prompt == "b" && several->choices[3].prompt == "b"));
   CHECK((several->choices[1].seed == 4u && several->choices[3].seed == 4u && !several->choices[2].seed));
+  CHECK(several->per_prompt == 2);
   CHECK(several->echoes == std::vector<std::string>{"a", "a", "b", "b"});
   CHECK(parse_completion(R"({"prompt": [1, 2]})", 3)->choices[0].ids == std::vector<token_id>{1, 2});
   CHECK(parse_completion(R"({"prompt": [1, 2], "echo": true})", 3).error().param == "echo");
