@@ -81,9 +81,9 @@ class ChatTest(unittest.TestCase):
 
     def test_a_conversation_that_is_full_can_be_left_with_its_question(self):
         self.browser.set_options(max_tokens=8, temperature=0)
-        self.browser.ask("word " * 300)
+        self.browser.ask("word " * 800)
         self.wait_for_end()
-        question = "word " * 900
+        question = "word " * 1500
         self.browser.run("document.getElementById('prompt').value = arguments[0]", question)
         self.browser.click("#send")
         until("the error is shown", lambda: self.browser.seen("#chat-error"))

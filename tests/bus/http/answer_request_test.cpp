@@ -168,20 +168,17 @@ TEST_CASE("every request that is taken fits into a frame of the bus") {
   completion["prompt"] = std::string(limits::http_prompt_bytes_max, 'a');
   completion["logprobs"] = 20;
   CHECK(encode_request({{std::uint64_t{1}}, false, parse_completion(completion.dump(), 7)->choices[0]}).size() <= limits::message_bytes_max);
-  json chat = every;
-  for (std::size_t i = 0; i < limits::chat_messages_max; ++i) {
-    chat["messages"].push_back({{"role", std::string(64, 'r')}, {"content", std::string(300, 'c')}, {"name", std::string(64, 'n')}});
-  }
-  chat["messages"].back()["content"] = "";
-  std::size_t bytes = 0;
-  const auto parsed = [&] { return parse_chat(chat.dump(), 7); };
-  while (parsed()) {
-    bytes = encode_request({{std::uint64_t{1}}, false, parsed()->choices[0]}).size();
-    chat["messages"].back()["content"] = chat["messages"].back()["content"].get<std::string>() + std::string(64u << 10, 'c');
-  }
-  CHECK(parsed().error().code == "context_length_exceeded");
-  CHECK(bytes > limits::http_prompt_bytes_max / 2);
-  CHECK(bytes <= limits::message_bytes_max);
+  json chat = every;  // each message costs its 48 bytes for the names of its fields
+  constexpr std::size_t n = limits::chat_messages_max, words = limits::chat_role_bytes_max, text = 300;
+  const json message{{"role", std::string(words, 'r')}, {"content", std::string(text, 'c')}, {"name", std::string(words, 'n')}};
+  chat["messages"] = json(n, message);
+  constexpr std::size_t room = limits::http_prompt_bytes_max - n * (48 + 2 * words) - (n - 1) * text;
+  chat["messages"].back()["content"] = std::string(room, 'c');
+  const auto longest = parse_chat(chat.dump(), 7);
+  REQUIRE(longest);
+  CHECK(encode_request({{std::uint64_t{1}}, false, longest->choices[0]}).size() <= limits::message_bytes_max);
+  chat["messages"].back()["content"] = std::string(room + 1, 'c');
+  CHECK(parse_chat(chat.dump(), 7).error().code == "context_length_exceeded");
 }
 
 TEST_CASE("a completion takes one prompt or several, as text or tokens, and may begin with its prompt") {
