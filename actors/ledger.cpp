@@ -174,6 +174,11 @@ std::uint32_t ledger::room_mib(card_id card, std::uint32_t reserve_mib) const {
   return static_cast<std::uint32_t>(std::max(0.0, together - reserve_mib - static_cast<double>(lent_mib(card))));
 }
 
+double ledger::short_mib(card_id card, std::uint32_t reserve_mib) const {
+  if (!lends(card)) return 0;
+  return std::max(0.0, static_cast<double>(lent_mib(card)) + reserve_mib - cards_.at(card.value).together_mib.value());
+}
+
 std::optional<double> ledger::ceiling_mib(card_id card, std::uint32_t reserve_mib, std::uint32_t extra_mib) const {
   const auto& of = cards_.at(card.value);
   const double promised = static_cast<double>(lent_mib(card) + extra_mib);

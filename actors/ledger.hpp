@@ -91,6 +91,8 @@ class ledger {
   std::optional<double> yield_mib(card_id card) const { return cards_.at(card.value).yield_mib; }
   // What could still be promised at this reserve, whoever uses it now. Pre: together was noted.
   std::uint32_t room_mib(card_id card, std::uint32_t reserve_mib) const;
+  // So much of this reserve and of what is lent beside it the card could not give, whoever uses it now; 0 while nothing is lent: then the device knows.
+  double short_mib(card_id card, std::uint32_t reserve_mib) const;
   // The most that the cache may map at this reserve, with `extra_mib` more promised; none: no limit but the reserve.
   std::optional<double> ceiling_mib(card_id card, std::uint32_t reserve_mib, std::uint32_t extra_mib = 0) const;
 

@@ -343,7 +343,7 @@ void begin_acquire(ledger_pointer self, acquiring wanted) {
   if (const auto pid = wanted.asked.pid) {
     const auto began = self->state.options->processes(*pid);
     if (wanted.pid_began != 0 && began != wanted.pid_began) return stop(holder_gone(*pid));
-    if (!began) return stop({errc::bad_value, "lease: there is no process " + std::to_string(*pid) + "; give the pid of the program that will use the memory, or none"});
+    if (!began) return stop({errc::bad_value, "field `pid`: there is no process " + std::to_string(*pid) + "; give the pid of the program that will use the memory, or none"});
     wanted.pid_began = *began;
   }
   if (others_wait(self, wanted)) {
@@ -435,7 +435,8 @@ caf::result<bus::plan_report> take_plan(ledger_pointer self, const bus::plan& as
     const std::uint32_t reserve = target == targets->end() ? book(self).reserve_mib({number}) : target->reserve_mib;
     self->request(self->state.cards[number], limits::status_timeout, plan_atom::value, goal_of(self, {number}, reserve))
         .then(
-            [all, answered](const bus::card_plan& card) {
+            [all, answered, promised_short = book(self).short_mib({number}, reserve)](bus::card_plan& card) {
+              card.short_mib = std::max(card.short_mib, promised_short);  // a lease's memory is not free for another because its holder has not taken it yet
               all->cards.push_back(card);
               answered();
             },

@@ -16,8 +16,9 @@ order_maker::order_maker(std::shared_ptr<const model::tokenizer> vocabulary, cha
 // Before it is encoded, which takes a while.
 result<void> order_maker::check_size(std::string_view text, std::string_view what) const {
   if (text.size() <= token_bytes_max_ * context_) return {};
-  return fail(errc::too_large, std::string(what) + " has " + std::to_string(text.size()) + " bytes, more than the context of " +
-                                   std::to_string(context_) + " tokens can hold; shorten it, or raise `context`");
+  const std::size_t at_least = (text.size() + token_bytes_max_ - 1) / token_bytes_max_;
+  return fail(errc::too_large, std::string(what) + " has at least " + std::to_string(at_least) + " tokens, and the context holds " + std::to_string(context_) +
+                                   " with at least one left for the answer; shorten it, or raise `context`");
 }
 
 result<std::vector<token_id>> order_maker::prompt_of(const bus::generate& asked) const {

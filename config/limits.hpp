@@ -130,6 +130,9 @@ inline constexpr std::size_t http_choices_max = 8;            // answers to one 
 inline constexpr std::size_t http_head_bytes_max = 16u << 10; // request line and headers; browsers send some 2 KiB
 inline constexpr std::size_t http_path_bytes_max = 512;       // the longest of ours has some 60
 inline constexpr std::size_t http_body_bytes_max = message_bytes_max;
+inline constexpr std::size_t http_prompt_bytes_max = message_bytes_max - (64u << 10);  // the frame has the fields beside it too, stop texts being the longest
+static_assert(stop_strings_max * (stop_bytes_max + 8) < (32u << 10));
+inline constexpr std::size_t http_lease_keys_max = 1024;      // of which it is known what was asked with them: each held lease's and each request's, and some
 inline constexpr std::size_t http_json_depth_max = 16;        // the deepest of ours has 5
 inline constexpr std::size_t http_listener_queue_max = 1000;  // events that wait for one slow reader, who is then dropped
 inline constexpr std::size_t http_replies_queued_max = 1u << 14;  // tokens that wait for one slow reader, whose answer is then cancelled

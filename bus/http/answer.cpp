@@ -39,9 +39,11 @@ std::optional<answer::news> answer::next(std::chrono::steady_clock::duration pat
   auto reply = daemon_.next(patience);
   if (!reply && reply.error().code == errc::timed_out) return std::nullopt;
   if (!reply) return news{0, problem_of(reply.error(), asked_for::answer)};
-  const std::size_t index = std::get<std::uint64_t>(reply->id.value);
+  // A frame that could not be read is refused without an id; it is one of ours, and ends all.
+  const auto* number = std::get_if<std::uint64_t>(&reply->id.value);
+  const std::size_t index = number != nullptr ? *number : 0;
   if (auto* what = std::get_if<token>(&reply->body)) return news{index, std::move(*what)};
-  if (const auto* why = std::get_if<error>(&reply->body)) return news{index, problem_of(*why, asked_for::answer)};
+  if (const auto* why = std::get_if<error>(&reply->body)) return news{index, with_field(problem_of(*why, asked_for::answer), "ids", "prompt")};
   auto& summary = std::get<done>(reply->body);
   if (summary.finish == "cancelled") return news{index, problem_of_end(summary)};
   return news{index, std::move(summary)};
@@ -69,8 +71,7 @@ token_usage answer::usage() const {
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const done& summary = choices_[i].so_far.summary;
     all.completion_tokens += summary.generated_tokens;
-    const bool same_prompt = i > 0 && wanted_.choices[i].prompt == wanted_.choices[i - 1].prompt;
-    if (!same_prompt) all.prompt_tokens += summary.prompt_tokens;
+    if (i % wanted_.per_prompt == 0) all.prompt_tokens += summary.prompt_tokens;
   }
   return all;
 }

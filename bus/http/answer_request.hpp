@@ -7,6 +7,7 @@
 #include "bus/http/problem.hpp"
 #include "bus/messages.hpp"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ namespace ebb::bus::http {
 struct answer_request {
   bool chat = false;
   std::vector<generate> choices;   // by index; each streams if anything has to be known token by token
+  std::uint32_t per_prompt = 1;    // so many of them, one after the other, are answers to one prompt
   std::vector<std::string> echoes; // [choices], what each answer begins with; empty: nothing
   bool stream = false;
   bool include_usage = false;      // a last chunk with the usage, while streaming
@@ -36,6 +38,9 @@ struct shared_fields {
   bool include_usage = false;
 };
 void take_shared(json_fields& fields, shared_fields& into);
+
+// Whether one of them is too long for a frame of the bus, as a refusal of `field`.
+std::optional<problem> refusal_of_length(const std::vector<generate>& prompts, std::string_view field);
 
 // Each prompt n times, with seeds that go up.
 std::vector<generate> choices_of(const std::vector<generate>& prompts, std::uint32_t n, std::uint64_t seed);

@@ -107,11 +107,13 @@ outcome<answer_request> parse_chat(std::string_view body, std::uint64_t seed) {
   fields.refuse_unknown_keys();
   if (fields.wrong()) return tl::unexpected(*fields.wrong());
   if (wrong) return tl::unexpected(*wrong);
+  if (auto refused = refusal_of_length({shared.wanted}, "messages")) return tl::unexpected(*std::move(refused));
   out.stream = shared.stream;
   out.include_usage = shared.include_usage;
   if (out.logprobs) shared.wanted.logprobs = out.top_logprobs;
   shared.wanted.stream = out.stream || out.logprobs;
-  out.choices = choices_of({shared.wanted}, shared.n.value_or(1), seed);
+  out.per_prompt = shared.n.value_or(1);
+  out.choices = choices_of({shared.wanted}, out.per_prompt, seed);
   out.echoes.resize(out.choices.size());
   return out;
 }

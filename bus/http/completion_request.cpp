@@ -69,6 +69,8 @@ outcome<answer_request> parse_completion(std::string_view body, std::uint64_t se
   if (echo && !prompts.empty() && !prompts.front().ids.empty()) fields.refuse("echo", "is served for prompts of text alone", "unsupported");
   fields.refuse_unknown_keys();
   if (fields.wrong()) return tl::unexpected(*fields.wrong());
+  if (auto refused = refusal_of_length(prompts, "prompt")) return tl::unexpected(*std::move(refused));
+  out.per_prompt = n;
   out.choices = choices_of(prompts, n, seed);
   for (const generate& each : out.choices) out.echoes.push_back(echo ? each.prompt : std::string());
   return out;

@@ -1,6 +1,8 @@
 // bus/http/context.hpp: what the handlers of a service share.
 #pragma once
 #include "bus/command_port.hpp"
+#include "bus/http/kept_reserves.hpp"
+#include "bus/http/lease_keys.hpp"
 #include "config/limits.hpp"
 #include "config/settings.hpp"
 #include <atomic>
@@ -49,6 +51,8 @@ struct context {
   const settings running;                      // as the daemon was started
   const std::filesystem::path settings_file;   // empty: none
   std::atomic<bool> loaded = false;            // the model has been; then commands about memory are answered at once
+  kept_reserves kept{running};
+  lease_keys keys{};
   room answers{limits::http_answers_max};
   room listeners{limits::http_listeners_max};
   std::mutex settings_file_mutex{};            // one edits it at a time

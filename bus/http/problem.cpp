@@ -28,6 +28,15 @@ int status_of(errc code, asked_for what) {
   }
 }
 
+// "field `pid`: there is no such process" is about pid.
+std::string field_of(std::string_view text) {
+  constexpr std::string_view before = "field `";
+  if (!text.starts_with(before)) return {};
+  text.remove_prefix(before.size());
+  const auto end = text.find('`');
+  return end == std::string_view::npos ? std::string() : std::string(text.substr(0, end));
+}
+
 const char* type_of(int status) {
   switch (status) {
     case 401: return "authentication_error";
@@ -43,7 +52,19 @@ problem problem_of(const error& why, asked_for what) {
   problem out{status_of(why.code, what), std::string(to_string(why.code)), why.text, {}};
   if (why.code == errc::too_large && what == asked_for::answer) out.code = "context_length_exceeded";
   if (why.code == errc::unknown_device) out.param = "gpu";
+  else out.param = field_of(why.text);
   return out;
+}
+
+problem with_field(problem why, std::string_view on_the_bus, std::string_view here) {
+  const std::string name(on_the_bus);
+  for (const std::string& mention : {'`' + name + '`', ' ' + name + '['}) {
+    for (auto at = why.message.find(mention); at != std::string::npos; at = why.message.find(mention, at + here.size() + 2)) {
+      why.message.replace(at + 1, name.size(), here);
+    }
+  }
+  if (why.param == on_the_bus) why.param = here;
+  return why;
 }
 
 std::string body_of(const problem& why) {

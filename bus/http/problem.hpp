@@ -4,6 +4,7 @@
 #include "bus/http/message.hpp"
 #include "config/result.hpp"
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
 
 namespace ebb::bus::http {
@@ -24,7 +25,11 @@ inline tl::unexpected<problem> refuse(int status, std::string code, std::string 
 
 // How a command was refused. Whoever asks for an answer of the model is told 429 of a full queue, others 409.
 enum class asked_for : std::uint8_t { memory, answer };
+// Where its text begins with a field, that is the one at fault.
 problem problem_of(const error& why, asked_for what);
+
+// In the words of HTTP, where a field of the bus has another name.
+problem with_field(problem why, std::string_view on_the_bus, std::string_view here);
 
 std::string body_of(const problem& why);
 response response_of(const problem& why);

@@ -1,6 +1,7 @@
 // bus/http/shared_fields.cpp: the fields that chat and plain completions have in common.
 #include "bus/http/answer_request.hpp"
 #include "config/limits.hpp"
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -69,6 +70,15 @@ void refuse_what_is_not_served(json_fields& fields) {
   }
 }
 
+// At most what the prompt has in a frame of the bus.
+std::size_t bytes_of_prompt(const generate& of) {
+  constexpr std::size_t around_a_message = 48;  // the names of its fields, and how long each is
+  constexpr std::size_t of_an_id = 5;
+  std::size_t bytes = of.prompt.size() + of_an_id * of.ids.size();
+  for (const chat_message& each : of.messages) bytes += around_a_message + each.role.size() + each.content.size() + each.name.size();
+  return bytes;
+}
+
 // Whatever they say, the answer is the same.
 void accept_what_changes_nothing(json_fields& fields) {
   for (const std::string_view key : {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "parallel_tool_calls"}) {
@@ -98,6 +108,13 @@ void take_shared(json_fields& fields, shared_fields& into) {
   take_stops(fields, wanted.stop);
   refuse_what_is_not_served(fields);
   accept_what_changes_nothing(fields);
+}
+
+std::optional<problem> refusal_of_length(const std::vector<generate>& prompts, std::string_view field) {
+  const auto longest = std::max_element(prompts.begin(), prompts.end(), [](const auto& a, const auto& b) { return bytes_of_prompt(a) < bytes_of_prompt(b); });
+  if (longest == prompts.end() || bytes_of_prompt(*longest) <= limits::http_prompt_bytes_max) return std::nullopt;
+  return problem{400, "context_length_exceeded", "field `" + std::string(field) + "` has " + std::to_string(bytes_of_prompt(*longest)) + " bytes, with what is around its texts; at most " +
+                                                     std::to_string(limits::http_prompt_bytes_max) + " are taken; shorten it", std::string(field)};
 }
 
 std::vector<generate> choices_of(const std::vector<generate>& prompts, std::uint32_t n, std::uint64_t seed) {

@@ -50,7 +50,7 @@ response to_text(context& of, const request& asked) {
   if (!wanted) return response_of(wanted.error());
   call daemon(of.port, asked.peer);
   const auto made = daemon.ask<detokenized>(*std::move(wanted), limits::http_answer_timeout);
-  if (!made) return response_of(problem_of(made.error(), asked_for::memory));
+  if (!made) return response_of(with_field(problem_of(made.error(), asked_for::memory), "ids", "tokens"));
   return json_response({{"content", made->text}});
 }
 

@@ -55,6 +55,14 @@ TEST_CASE("what is promised is not promised again, though its holder has not tak
   CHECK(book.room_mib({0}, 700) == 0);
 }
 
+TEST_CASE("what a reserve and the leases beside it lack is known while something is lent") {
+  ledger book({700});
+  CHECK(book.short_mib({0}, 20000) == 0);
+  lend(book, 0, 8000);
+  CHECK(book.short_mib({0}, 700 + 3300) == 0);
+  CHECK(book.short_mib({0}, 700 + 3301) == 1);
+}
+
 TEST_CASE("a ceiling is never below zero") {
   ledger book({700});
   lend(book, 0, 11900);

@@ -53,7 +53,9 @@ TEST_CASE("a conversation that cannot be written or does not fit is refused by i
   chat.messages = {{"user", std::string(1000, '?'), ""}};
   check_refused(chat, errc::too_large, "tokens, and the context holds 64");
   chat.messages = {{"user", std::string(100'000, 'a'), ""}};
-  check_refused(chat, errc::too_large, "the conversation, as the model's template writes it, has 100018 bytes");
+  std::size_t longest = 0;
+  for (token_id id = 0; id < static_cast<token_id>(demo().vocabulary->n_vocab()); ++id) longest = std::max(longest, demo().vocabulary->bytes_of(id, true).size());
+  check_refused(chat, errc::too_large, "the conversation, as the model's template writes it, has at least " + std::to_string((100'018 + longest - 1) / longest) + " tokens, and the context holds 64");
 }
 
 TEST_CASE("two prompts at once are refused, whichever they are") {

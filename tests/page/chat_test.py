@@ -65,8 +65,24 @@ class ChatTest(PageCase):
         self.browser.click("#send")
         until("the error is shown", lambda: self.browser.seen("#chat-error"))
         self.assertIn("2048", self.browser.text("#chat-error"))
+        self.assertFalse(self.browser.seen("#chat-overfull"))  # a new chat would not help
         self.assertEqual(self.browser.all(".turn"), [])
         self.assertEqual(self.browser.one("#prompt").get_attribute("value").strip(), question.strip())
+
+    def test_a_conversation_that_is_full_can_be_left_with_its_question(self):
+        self.browser.set_options(max_tokens=8, temperature=0)
+        self.browser.ask("word " * 800)
+        self.wait_for_end()
+        question = "word " * 1500
+        self.browser.run("document.getElementById('prompt').value = arguments[0]", question)
+        self.browser.click("#send")
+        until("the error is shown", lambda: self.browser.seen("#chat-error"))
+        self.browser.click("#chat-overfull")
+        self.assertFalse(self.browser.seen("#chat-error") or self.browser.seen("#chat-overfull"))
+        self.assertEqual(self.browser.one("#prompt").get_attribute("value").strip(), question.strip())
+        self.browser.click("#send")
+        self.wait_for_end()
+        self.assertEqual(len(self.browser.all(".turn.assistant")), 1)
 
     def test_a_number_out_of_range_is_refused_by_name_and_nothing_is_sent(self):
         self.browser.set_options(temperature=-1)

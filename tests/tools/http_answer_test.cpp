@@ -143,6 +143,41 @@ TEST_CASE("several answers to one request are different, and each the one that i
   for (std::size_t i = 0; i < 3; ++i) CHECK(texts[i] == three["choices"][i].at("message").at("content"));
 }
 
+TEST_CASE("usage counts a prompt once for its answers, and every prompt, also one that is the same as another") {
+  const http_daemon daemon;
+  const auto usage = [&](const char* prompts, int n) {
+    const json asked{{"prompt", json::parse(prompts)}, {"n", n}, {"max_tokens", 1}, {"temperature", 0}, {"ignore_eos", true}};
+    return daemon.ask("POST", "/v1/completions", asked.dump()).json().at("usage");
+  };
+  const int one = usage(R"("In the")", 1).at("prompt_tokens");
+  CHECK(usage(R"("In the")", 3).at("prompt_tokens") == one);
+  CHECK(usage(R"(["In the", "In the", "In the"])", 1).at("prompt_tokens") == 3 * one);
+  CHECK(usage(R"(["In the", "In the"])", 2).at("prompt_tokens") == 2 * one);
+  CHECK(usage(R"(["In the", "In the"])", 2).at("completion_tokens") == 4);
+}
+
+TEST_CASE("a body at the bound, nearly all of it prompt, is refused as beyond the context") {
+  const http_daemon daemon;
+  const std::string before = R"({"prompt": ")", after = R"("})";
+  const std::string body = before + std::string(limits::http_body_bytes_max - before.size() - after.size(), 'a') + after;
+  const http_response refused = daemon.ask("POST", "/v1/completions", body);
+  CHECK(refused.status == 400);
+  CHECK(refused.error_code() == "context_length_exceeded");
+  CHECK(refused.json().at("error").at("param") == "prompt");
+}
+
+TEST_CASE("what the daemon refuses is named as it is called over HTTP") {
+  const http_daemon daemon;
+  const auto refused = [&](const char* path, const char* body) {
+    const json error = daemon.ask("POST", path, body).json().at("error");
+    CHECK_THAT(error.at("message").get<std::string>(), !Catch::Contains("ids"));
+    return error.at("param");
+  };
+  CHECK(refused("/detokenize", R"({"tokens": [1, 2000000000]})") == "tokens");
+  CHECK(refused("/v1/completions", R"({"prompt": [2000000000]})") == "prompt");
+  CHECK(refused("/v1/vram/leases", R"({"owner": "a", "gpu": 0, "mib": 1, "pid": 4194304})") == "pid");
+}
+
 TEST_CASE("a prompt beyond the context is refused with both numbers, streamed or not") {
   const http_daemon daemon;
   std::string long_text;
@@ -151,7 +186,7 @@ TEST_CASE("a prompt beyond the context is refused with both numbers, streamed or
     const http_response refused = daemon.ask("POST", "/v1/chat/completions", R"({"messages": [{"role": "user", "content": ")" + long_text + R"("}], "stream": )" + stream + "}");
     CHECK(refused.status == 400);
     CHECK(refused.error_code() == "context_length_exceeded");
-    CHECK_THAT(refused.error_message(), Catch::Contains("2048") && Catch::Matches(".*[0-9]{4,} tokens.*"));
+    CHECK_THAT(refused.error_message(), !Catch::Contains("bytes") && Catch::Contains("2048") && Catch::Matches(".*[0-9]{4,} tokens.*"));
   }
 }
 

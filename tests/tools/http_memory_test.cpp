@@ -82,7 +82,11 @@ TEST_CASE("a lease over HTTP outlives its connection, is renewed and released, a
   CHECK(lease.at("mib") == 3);
   CHECK(lease.at("cards").size() == 1);
 
-  CHECK(daemon.ask("POST", "/v1/vram/leases", wanted, "Idempotency-Key: job-1\r\n").json().at("lease_id") == lease.at("lease_id"));
+  const http_response again = daemon.ask("POST", "/v1/vram/leases", wanted, "Idempotency-Key: job-1\r\n");
+  CHECK(again.status == 200);
+  CHECK(again.headers.at("location") == place);
+  CHECK(again.json().at("lease_id") == lease.at("lease_id"));
+  CHECK(again.json().at("cards").at(0).at("reserve_mib") == lease.at("cards").at(0).at("reserve_mib"));
   REQUIRE(daemon.ask("GET", "/v1/vram/leases").json().at("leases").size() == 1);
 
   const json renewed = daemon.ask("PATCH", place, R"({"ttl_s": 1200})").json();
@@ -91,6 +95,61 @@ TEST_CASE("a lease over HTTP outlives its connection, is renewed and released, a
   CHECK(daemon.ask("DELETE", place).status == 200);
   CHECK(daemon.ask("DELETE", place).status == 404);
   CHECK(daemon.ask("GET", "/v1/vram/leases").json().at("leases").empty());
+}
+
+TEST_CASE("a key that stands for a lease is refused with another body, and is free again when that lease has ended") {
+  const http_daemon daemon;
+  const std::string key = "Idempotency-Key: job-1\r\n";
+  const http_response first = daemon.ask("POST", "/v1/vram/leases", R"({"owner": "a", "gpu": 0, "mib": 3, "ttl_s": 600})", key);
+  REQUIRE(first.status == 201);
+  for (const char* other : {R"({"owner": "b", "gpu": 0, "mib": 3, "ttl_s": 600})", R"({"owner": "a", "gpu": 1, "mib": 3, "ttl_s": 600})", R"({"owner": "a", "gpu": 0, "mib": 2, "ttl_s": 600})",
+                            R"({"owner": "a", "gpu": 0, "mib": 3, "ttl_s": 60})"}) {
+    CAPTURE(other);
+    const http_response refused = daemon.ask("POST", "/v1/vram/leases", other, key);
+    CHECK(refused.status == 422);
+    CHECK(refused.error_code() == "idempotency_key_reused");
+  }
+  CHECK(daemon.ask("POST", "/v1/vram/leases", R"({"owner": "a", "gpu": 0, "mib": 3, "ttl_s": 600, "wait_s": 1})", key).status == 200);
+  CHECK(daemon.ask("GET", "/v1/vram/leases").json().at("leases").size() == 1);
+  CHECK(daemon.ask("DELETE", first.headers.at("location")).status == 200);
+  CHECK(daemon.ask("POST", "/v1/vram/leases", R"({"owner": "b", "gpu": 1, "mib": 2})", key).status == 201);
+}
+
+TEST_CASE("a plan of the reserve and a lease beside it is short exactly when that lease would be refused, whatever is lent already") {
+  const http_daemon daemon;
+  REQUIRE(daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 5, "gpu": 0})").status == 200);
+  const auto lend = [&](int mib) { return daemon.ask("POST", "/v1/vram/leases", json{{"owner", "a"}, {"gpu", 0}, {"mib", mib}}.dump()); };
+  for (const int lent : {0, 2, 2}) {
+    CAPTURE(lent);
+    if (lent > 0) REQUIRE(lend(lent).status == 201);
+    int granted = 0;
+    int refused = 0;
+    for (int mib = 1; mib < 24; ++mib) {
+      CAPTURE(mib);
+      const json planned = daemon.ask("POST", "/v1/vram/plan", json{{"reserve_mib", 5 + mib}, {"gpu", 0}}.dump()).json().at("cards").at(0);
+      const http_response answer = lend(mib);
+      CHECK((planned.at("short_mib") > 0) == (answer.status == 409));
+      ++(answer.status == 201 ? granted : refused);
+      if (answer.status == 201) REQUIRE(daemon.ask("DELETE", answer.headers.at("location")).status == 200);
+    }
+    CHECK((granted > 0 && refused > 0));
+  }
+}
+
+TEST_CASE("before anything was answered a plan has no times, and afterwards it has") {
+  const http_daemon daemon;
+  const auto planned = [&] { return daemon.ask("POST", "/v1/vram/plan", R"({"reserve_mib": 5})").json(); };
+  const json before = planned();
+  CHECK((before.at("tokens_per_s").is_null() && before.at("tokens_per_s_now").is_null()));
+  CHECK((before.at("cards").at(0).at("ms_per_token").is_null() && before.at("cards").at(0).at("ms_per_token_now").is_null()));
+  REQUIRE(daemon.ask("POST", "/v1/chat/completions", chat + R"(, "max_tokens": 60})").status == 200);
+  CHECK(planned().at("tokens_per_s") > 0);
+}
+
+TEST_CASE("a sum of reserves may be more than any one of them can be") {
+  const http_daemon daemon;
+  const json most = daemon.ask("POST", "/v1/vram", R"({"reserve_mib": 4294967295})").json();
+  CHECK(most.at("reserve_mib") == 8589934590);
 }
 
 TEST_CASE("a lease that there is no room for is refused with 409, and one that is waited for ends with its client") {
@@ -116,6 +175,8 @@ TEST_CASE("what is asked about memory during the load is answered at once with n
   options.from.bus.listen = {"ipc://" + (folder / "commands").string()};
   options.from.state_dir = (folder / "state").string();
   options.from.http.listen = free_address();
+  const std::uint32_t start_mib = 6;
+  options.from.vram_reserve_mib = {start_mib};
   const std::string at = "http://" + options.from.http.listen;
   std::promise<void> loading;
   std::promise<void> seen;
@@ -131,12 +192,22 @@ TEST_CASE("what is asked about memory during the load is answered at once with n
     const http_response early = http_connection(at).ask("POST", "/v1/vram", R"({"reserve_mib": 5})");
     const http_response health = http_connection(at).ask("GET", "/health");
     const http_response look = http_connection(at).ask("GET", "/v1/vram");
+    const http_response one = http_connection(at).ask("POST", "/v1/vram", R"({"reserve_mib": 7, "gpu": 1})");
+    const http_response both = http_connection(at).ask("GET", "/v1/vram");
+    const http_response nowhere = http_connection(at).ask("POST", "/v1/vram", R"({"reserve_mib": 7, "gpu": 99})");
+    const http_response of_start = http_connection(at).ask("POST", "/v1/vram", R"({"reserve_mib": null, "gpu": 1})");
+    const http_response again = http_connection(at).ask("POST", "/v1/vram", R"({"reserve_mib": 5})");
     const http_response answer = http_connection(at).ask("POST", "/v1/chat/completions", chat + "}");
     seen.set_value();
     const auto wrong = [](const http_response& what) { return "not as it should be: " + what.body; };
     if (early.status != 200 || early.json().at("status") != "not_loaded" || early.json().at("reserve_mib") != 5) return wrong(early);
     if (health.status != 503 || health.json().at("status") != "loading") return wrong(health);
-    if (look.status != 200 || look.json().at("status") != "not_loaded") return wrong(look);
+    if (look.status != 200 || look.json().at("status") != "not_loaded" || look.json().at("reserve_mib") != 5 || !look.json().at("vram_free_mib").is_null()) return wrong(look);
+    if (one.json().at("reserve_mib") != 7 || one.json().at("gpus").size() != 1) return wrong(one);
+    if (!both.json().at("reserve_mib").is_null() || both.json().at("gpus").at(0).at("reserve_mib") != 5 || both.json().at("gpus").at(1).at("reserve_mib") != 7) return wrong(both);
+    if (nowhere.status != 400 || nowhere.error_code() != "unknown_device") return wrong(nowhere);
+    if (of_start.json().at("reserve_mib") != start_mib) return wrong(of_start);
+    if (again.json().at("reserve_mib") != 5) return wrong(again);
     if (answer.status != 503 || !answer.headers.contains("retry-after")) return wrong(answer);
     return std::string();
   });

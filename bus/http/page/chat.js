@@ -33,13 +33,23 @@ export class chat_panel {
     by_id("chat").addEventListener("keydown", (pressed) => pressed.key === "Escape" && this.#answering?.abort());
     by_id("stop").addEventListener("click", () => this.#answering?.abort());
     by_id("chat-new").addEventListener("click", () => this.#begin_anew());
+    by_id("chat-overfull").addEventListener("click", () => {
+      this.#begin_anew();
+      by_id("prompt").focus();
+    });
     this.#begin_anew();
+  }
+
+  // `overfull`: what was said is too long to go on from, and a question alone may not be.
+  #show_error(text, overfull = false) {
+    show_error(by_id("chat-error"), text);
+    by_id("chat-overfull").hidden = !overfull;
   }
 
   #begin_anew() {
     this.#answering?.abort();
     this.#said = [];
-    show_error(by_id("chat-error"), "");
+    this.#show_error("");
     by_id("transcript").replaceChildren(make("p", { class: "empty" }, "Ask something. Memory can be lent while the answer is written; it stays the same."));
     if (document.activeElement === by_id("chat-new")) by_id("prompt").focus();
   }
@@ -75,9 +85,9 @@ export class chat_panel {
     try {
       options = this.#options();
     } catch (why) {
-      return show_error(by_id("chat-error"), why.message);
+      return this.#show_error(why.message);
     }
-    show_error(by_id("chat-error"), "");
+    this.#show_error("");
     by_id("transcript").querySelector(".empty")?.remove();
     const asked = this.#add("user", text);
     const conversation = this.#said;
@@ -116,7 +126,8 @@ export class chat_panel {
     } catch (why) {
       end.finish = "cancelled";
       if (!stop.signal.aborted) {
-        show_error(by_id("chat-error"), pieces > 0 ? `The answer broke off: ${why.message}` : why.message);
+        this.#show_error(pieces > 0 ? `The answer broke off: ${why.message}` : why.message,
+          why.code === "context_length_exceeded" && conversation.length > 1);
         end.finish = "broken";
         this.#on_refused(why);
       }

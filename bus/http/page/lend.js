@@ -81,7 +81,7 @@ export class lend_dialog {
     this.#timer = setTimeout(() => this.#foresee(), pause_ms);
   }
 
-  // A lease comes on top of the reserve and of what is lent already; a plan speaks of the reserve alone, with the leases as they are.
+  // A lease comes on top of the reserve; what is lent already counts in a plan, so it is short when the lease would be refused.
   async #foresee() {
     this.#asking?.abort();
     const asking = (this.#asking = new AbortController());

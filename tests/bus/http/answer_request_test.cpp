@@ -1,4 +1,5 @@
 #include "bus/http/answer_request.hpp"
+#include "bus/codec.hpp"
 #include "config/limits.hpp"
 #include <catch2/catch.hpp>
 
@@ -151,12 +152,42 @@ TEST_CASE("every wrong value is refused by the name of its field") {
   CHECK(refusal_of_completion({{"messages", json::array()}}) == "messages unknown_key");
 }
 
+TEST_CASE("a prompt that fits into a body and not into a frame of the bus is refused by its field, as beyond any context") {
+  const std::string longest(limits::http_prompt_bytes_max, 'a');
+  CHECK(refusal_of_completion({{"prompt", longest}}) == "");
+  CHECK(refusal_of_completion({{"prompt", longest + "a"}}) == "prompt context_length_exceeded");
+  CHECK(refusal_of_completion({{"prompt", {"a", longest + "a"}}}) == "prompt context_length_exceeded");
+  CHECK(refusal_of_chat({{"messages", {{{"role", "user"}, {"content", longest}}}}}) == "messages context_length_exceeded");
+}
+
+TEST_CASE("every request that is taken fits into a frame of the bus") {
+  const json stops(std::vector<std::string>(limits::stop_strings_max, std::string(limits::stop_bytes_max, 's')));
+  const json every{{"stop", stops}, {"max_tokens", 4294967295}, {"temperature", 0.1}, {"top_p", 0.1}, {"top_k", 4294967295}, {"min_p", 0.1}, {"repeat_penalty", 0.1},
+                   {"repeat_last_n", 4294967295}, {"seed", 18446744073709551615ull}, {"hash", true}, {"ignore_eos", true}};
+  json completion = every;
+  completion["prompt"] = std::string(limits::http_prompt_bytes_max, 'a');
+  completion["logprobs"] = 20;
+  CHECK(encode_request({{std::uint64_t{1}}, false, parse_completion(completion.dump(), 7)->choices[0]}).size() <= limits::message_bytes_max);
+  json chat = every;  // each message costs its 48 bytes for the names of its fields
+  constexpr std::size_t n = limits::chat_messages_max, words = limits::chat_role_bytes_max, text = 300;
+  const json message{{"role", std::string(words, 'r')}, {"content", std::string(text, 'c')}, {"name", std::string(words, 'n')}};
+  chat["messages"] = json(n, message);
+  constexpr std::size_t room = limits::http_prompt_bytes_max - n * (48 + 2 * words) - (n - 1) * text;
+  chat["messages"].back()["content"] = std::string(room, 'c');
+  const auto longest = parse_chat(chat.dump(), 7);
+  REQUIRE(longest);
+  CHECK(encode_request({{std::uint64_t{1}}, false, longest->choices[0]}).size() <= limits::message_bytes_max);
+  chat["messages"].back()["content"] = std::string(room + 1, 'c');
+  CHECK(parse_chat(chat.dump(), 7).error().code == "context_length_exceeded");
+}
+
 TEST_CASE("a completion takes one prompt or several, as text or tokens, and may begin with its prompt") {
   const auto several = parse_completion(R"({"prompt": ["a", "b"], "n": 2, "echo": true})", 3);
   REQUIRE(several);
   REQUIRE(several->choices.size() == 4);
   CHECK((several->choices[0].prompt == "a" && several->choices[1].prompt == "a" && several->choices[2].prompt == "b" && several->choices[3].prompt == "b"));
   CHECK((several->choices[1].seed == 4u && several->choices[3].seed == 4u && !several->choices[2].seed));
+  CHECK(several->per_prompt == 2);
   CHECK(several->echoes == std::vector<std::string>{"a", "a", "b", "b"});
   CHECK(parse_completion(R"({"prompt": [1, 2]})", 3)->choices[0].ids == std::vector<token_id>{1, 2});
   CHECK(parse_completion(R"({"prompt": [1, 2], "echo": true})", 3).error().param == "echo");
