@@ -130,6 +130,10 @@ inline constexpr std::size_t http_choices_max = 8;            // answers to one 
 inline constexpr std::size_t http_head_bytes_max = 16u << 10; // request line and headers; browsers send some 2 KiB
 inline constexpr std::size_t http_path_bytes_max = 512;       // the longest of ours has some 60
 inline constexpr std::size_t http_body_bytes_max = message_bytes_max;
+inline constexpr std::size_t http_bodies_bytes_max = 64u << 20;  // of all requests together; one more is told to come again
+inline constexpr std::size_t http_body_bytes_free = 16u << 10;   // a body's first bytes, which do not count there: commands for memory get through a flood
+inline constexpr std::size_t http_workers_kept = 8;              // threads that stay though nothing is to do; further ones end after http_worker_rest
+inline constexpr std::chrono::seconds http_worker_rest{10};
 inline constexpr std::size_t http_json_depth_max = 16;        // the deepest of ours has 5
 inline constexpr std::size_t http_listener_queue_max = 1000;  // events that wait for one slow reader, who is then dropped
 inline constexpr std::size_t http_replies_queued_max = 1u << 14;  // tokens that wait for one slow reader, whose answer is then cancelled
