@@ -21,7 +21,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::size_t read_bytes = 16u << 10;
 constexpr int reads_per_turn = 16;  // of one connection, before the others are looked at
-constexpr std::size_t large_body = 1u << 20;
+constexpr int large_body = 1 << 20;
 constexpr std::chrono::milliseconds sweep_interval{250};  // deadlines are seconds
 
 std::string address_of(const sockaddr_storage& from) {
@@ -70,6 +70,9 @@ connection_loop::connection_loop(file_descriptor listening, handlers handle)
 
 void connection_loop::start() {
   EBB_ASSERT(!thread_.joinable());
+  // By itself the allocator learns from the first large body to keep the place of the next, 64 MiB a thread.
+  ::mallopt(M_MMAP_THRESHOLD, large_body);
+  ::mallopt(M_TRIM_THRESHOLD, 2 * large_body);
   thread_ = std::thread([this] {
     block_signals();
     run();
@@ -277,7 +280,7 @@ bool connection_loop::charge_body(connection& client) {
 void connection_loop::let_body_go(connection& client) {
   EBB_ASSERT(bodies_bytes_ >= client.body_charged);
   bodies_bytes_ -= client.body_charged;
-  large_body_went_ = large_body_went_ || client.body_charged >= large_body;
+  large_body_went_ = large_body_went_ || client.body_charged >= std::size_t{large_body};
   client.body_charged = 0;
   client.body = {};
   client.arriving.reset();
