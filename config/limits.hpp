@@ -133,6 +133,10 @@ inline constexpr std::size_t http_body_bytes_max = message_bytes_max;
 inline constexpr std::size_t http_prompt_bytes_max = message_bytes_max - (64u << 10);  // the frame has the fields beside it too, stop texts being the longest
 static_assert(stop_strings_max * (stop_bytes_max + 8) < (32u << 10));
 inline constexpr std::size_t http_lease_keys_max = 1024;      // of which it is known what was asked with them: each held lease's and each request's, and some
+inline constexpr std::size_t http_bodies_bytes_max = 64u << 20;  // of all requests together; one more is told to come again
+inline constexpr std::size_t http_body_bytes_free = 16u << 10;   // a body's first bytes, which do not count there: commands for memory get through a flood
+inline constexpr std::size_t http_workers_kept = 8;              // threads that stay though nothing is to do; further ones end after http_worker_rest
+inline constexpr std::chrono::seconds http_worker_rest{10};
 inline constexpr std::size_t http_json_depth_max = 16;        // the deepest of ours has 5
 inline constexpr std::size_t http_listener_queue_max = 1000;  // events that wait for one slow reader, who is then dropped
 inline constexpr std::size_t http_replies_queued_max = 1u << 14;  // tokens that wait for one slow reader, whose answer is then cancelled

@@ -2,8 +2,8 @@
 // requests, those whose request is still arriving.
 //
 // cpp-httplib's own server keeps a thread for as long as a connection lives: so many clients at rest, or so many that send a byte a
-// second, and nobody else is served. Here a thread is a request's whose head has come whole; 1000 connections at rest cost descriptors
-// and memory, and every phase has a deadline. Measured with 1000 at rest: tests/bus/http/server_test.cpp.
+// second, and nobody else is served. Here a thread is a request's that has come whole, with its body; 1000 connections at rest cost descriptors
+// and memory, bodies that arrive slowly their bytes, and every phase has a deadline. Measured with 1000 at rest: tests/bus/http/server_test.cpp.
 //
 // It also sees the client of a request under way leave, and tells the one who works for it.
 #pragma once
@@ -21,7 +21,9 @@ namespace ebb::bus::http {
 class connection_loop {
  public:
   struct handlers {
-    // The head of a request is there; false: nobody is free. On the loop's thread; must not block.
+    // Whether the body of this request is worth waiting for; else it is refused, whatever the body is. Must not block.
+    std::function<bool(const request_head&)> wants_body;
+    // A request is there; false: nobody is free. On the loop's thread; must not block.
     std::function<bool(connection&)> begin;
   };
 
@@ -52,10 +54,16 @@ class connection_loop {
   void accept_all();
   void adopt(file_descriptor socket, std::string address);
   void look_at(int socket, std::uint32_t events);
-  void read_head(connection& client);
+  void read_request(connection& client);
+  void take_head(connection& client, std::size_t bytes);
+  void read_body(connection& client);
+  void take_body(connection& client);
+  bool charge_body(connection& client);
+  void let_body_go(connection& client);
+  void trim();
   void read_away(connection& client);
   void hand_over(connection& client);
-  void refuse(connection& client, int status, const char* code, const char* text);
+  void refuse(connection& client, const problem& why);
   void to_phase(connection& client, phase next);
   void watch(const connection& client, std::uint32_t events, bool first);
   void end(connection& client);
@@ -69,6 +77,8 @@ class connection_loop {
   mutable std::mutex mutex_;  // guards the members below where they are shared: the map's shape, given_back_, the flags
   std::unordered_map<int, std::unique_ptr<connection>> connections_;  // by socket; changed by the loop's thread alone
   std::vector<std::pair<connection*, after>> given_back_;
+  std::size_t bodies_bytes_ = 0;  // charged to connections
+  bool large_body_went_ = false;  // since the last trim
   bool closing_ = false;
   bool stopping_ = false;
   bool accepts_ = true;

@@ -16,7 +16,7 @@ namespace ebb::bus::http {
 struct request {
   std::string method;                            // "GET"; a HEAD comes as one, and its body is left out later
   std::string path;                              // decoded, without what follows "?"
-  std::map<std::string, std::string> headers;    // names in lower case; of one that came twice the first
+  std::map<std::string, std::string> headers;    // names in lower case; see request_head
   std::map<std::string, std::string> query;      // likewise
   std::vector<std::string> parts;                // what stood for each {} of the route
   std::string body;

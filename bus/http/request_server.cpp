@@ -1,4 +1,5 @@
 #include "bus/http/request_server.hpp"
+#include "bus/http/text.hpp"
 #include "bus/http/timed_stream.hpp"
 #include "config/assert.hpp"
 #include "config/limits.hpp"
@@ -9,12 +10,6 @@
 
 namespace ebb::bus::http {
 namespace {
-
-std::string lower(const std::string& text) {
-  std::string out(text);
-  for (char& each : out) each = each >= 'A' && each <= 'Z' ? static_cast<char>(each - 'A' + 'a') : each;
-  return out;
-}
 
 response not_found(const request& asked, const routes::found& found) {
   if (found.methods.empty()) return response_of({404, "unknown_url", "there is nothing at " + in_quotes(asked.path), {}});
@@ -32,6 +27,12 @@ const char* text_of_status(int status) {
     case 416: return "the Range is none";
     default: return "the request cannot be served";
   }
+}
+
+// All of the head that is cpp-httplib's business: what to answer to is ours, and lengths of bodies are nobody's any more.
+std::string head_for_httplib(const request_head& of) {
+  const char* connection = of.closes ? "Connection: close\r\n" : of.old ? "Connection: Keep-Alive\r\n" : "";
+  return of.method + " " + of.target + (of.old ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n") + connection + "\r\n";
 }
 
 class chunk_writer final : public body_writer {
@@ -54,8 +55,8 @@ class request_server::processor final : public httplib::Server {
   processor(const routes& all, const guard& rules) : routes_(all), guard_(rules) {
     // The real path is looked up in the routes: a pattern costs a regex whose stack grows with the path.
     const std::string pattern = "/";
-    const auto without_body = [this](const httplib::Request& asked, httplib::Response& answer) { respond(asked, nullptr, answer); };
-    const auto with_body = [this](const httplib::Request& asked, httplib::Response& answer, const httplib::ContentReader& body) { respond(asked, &body, answer); };
+    const auto without_body = [this](const httplib::Request& asked, httplib::Response& answer) { respond(asked, answer); };
+    const auto with_body = [this](const httplib::Request& asked, httplib::Response& answer, const httplib::ContentReader&) { respond(asked, answer); };
     Get(pattern, without_body);
     Options(pattern, without_body);
     Post(pattern, with_body);
@@ -64,7 +65,6 @@ class request_server::processor final : public httplib::Server {
     Delete(pattern, with_body);
     set_error_handler([this](const httplib::Request&, httplib::Response& answer) { explain(answer); });
     set_exception_handler([this](const httplib::Request&, httplib::Response& answer, std::exception_ptr) { answer.status = 500; explain(answer); });
-    set_payload_max_length(limits::http_body_bytes_max);
     set_keep_alive_timeout(limits::http_idle_timeout.count());
     set_keep_alive_max_count(1'000'000);  // said in a header; nobody counts
     svr_sock_ = 0;  // a stream of an answer ends early while there is none
@@ -72,7 +72,8 @@ class request_server::processor final : public httplib::Server {
   ~processor() override { svr_sock_ = INVALID_SOCKET; }
 
   after serve(connection& client) {
-    timed_stream stream(client.socket.get(), client.unread, client.address);
+    const std::string head = head_for_httplib(client.head);
+    timed_stream stream(client.socket.get(), head, client.address);
     client_ = &client;
     stream_ = &stream;
     last_ = unread_ = false;
@@ -87,18 +88,13 @@ class request_server::processor final : public httplib::Server {
   }
 
  private:
-  // Nothing is served in parts, or compressed: most clients are on this machine.
-  void set_up(httplib::Request& asked) {
-    path_ = std::exchange(asked.path, "/");
-    asked.ranges.clear();
-    asked.headers.erase("Accept-Encoding");
-  }
+  void set_up(httplib::Request& asked) { path_ = std::exchange(asked.path, "/"); }
 
-  void respond(const httplib::Request& asked, const httplib::ContentReader* body, httplib::Response& answer) {
+  void respond(const httplib::Request& asked, httplib::Response& answer) {
     request translated = translate(asked);
     response made;
     try {
-      made = answer_to(translated, body);
+      made = answer_to(translated);
     } catch (const std::exception&) {
       made = response_of({500, "internal", "a mistake of ours; please report what was asked", {}});
     }
@@ -110,14 +106,14 @@ class request_server::processor final : public httplib::Server {
     request out;
     out.method = from.method;
     out.path = path_;
-    for (const auto& [name, value] : from.headers) out.headers.emplace(lower(name), value);
+    out.headers = client_->head.headers;
     for (const auto& [name, value] : from.params) out.query.emplace(name, value);
     out.peer = client_->peer;
     return out;
   }
 
-  response answer_to(request& asked, const httplib::ContentReader* body) {
-    unread_ = has_body(asked);
+  response answer_to(request& asked) {
+    unread_ = !client_->body_whole;
     if (auto admitted = guard_.judge_sender(asked); !admitted) return response_of(admitted.error());
     if (asked.path.size() > limits::http_path_bytes_max) return response_of({414, "too_large", "the path is longer than any that is served", {}});
     auto found = routes_.find(asked.method, asked.path);  // no route is for OPTIONS, so it finds the methods
@@ -130,24 +126,10 @@ class request_server::processor final : public httplib::Server {
     }
     if (found.route == nullptr) return not_found(asked, found);
     if (auto admitted = guard::judge_body(asked); !admitted) return response_of(admitted.error());
-    if (auto read = read_body(asked, body); !read) return response_of(read.error());
+    if (unread_) return response_of({400, "malformed", asked.method + " has no body here", {}});
+    asked.body = std::move(client_->body);
     asked.parts = std::move(found.parts);
     return found.route->handler(asked);
-  }
-
-  outcome<void> read_body(request& asked, const httplib::ContentReader* body) {
-    if (!has_body(asked)) return {};
-    if (body == nullptr) return refuse(400, "malformed", asked.method + " has no body here");
-    bool too_large = false;
-    const bool whole = (*body)([&](const char* data, std::size_t size) {
-      too_large = asked.body.size() + size > limits::http_body_bytes_max;
-      if (!too_large) asked.body.append(data, size);
-      return !too_large;
-    });
-    if (too_large) return refuse(413, "too_large", "the body has more than " + std::to_string(limits::http_body_bytes_max) + " bytes");
-    if (!whole) return refuse(408, "timed_out", "the body did not arrive whole within " + std::to_string(limits::http_body_timeout.count()) + " s");
-    unread_ = false;
-    return {};
   }
 
   void put(response made, const httplib::Request& asked, httplib::Response& answer) {
@@ -198,7 +180,7 @@ request_server::request_server(const routes& all, const guard& rules) : processo
 request_server::~request_server() = default;
 
 request_server::after request_server::serve(connection& client) {
-  EBB_ASSERT(has_head(client.unread));
+  EBB_ASSERT(client.phase == phase::work);
   return processor_->serve(client);
 }
 

@@ -1,4 +1,4 @@
-// bus/http/request_server.hpp: answers the requests of a connection, one by one: cpp-httplib reads and writes HTTP, the routes answer.
+// bus/http/request_server.hpp: answers the requests that the connection loop has gathered: cpp-httplib writes HTTP, the routes answer.
 //
 // Each worker thread has one of its own, since cpp-httplib gives its handlers no context.
 #pragma once
@@ -16,7 +16,7 @@ class request_server {
   ~request_server();
 
   enum class after : std::uint8_t { keep, drain, close };
-  // Pre: the head of a request is there. What becomes of the connection: `drain` where the client may still be sending what nobody reads.
+  // Pre: the head of a request is there, and its body if guard::wants_body(). What becomes of the connection: `drain` where the client may still be sending what nobody reads.
   after serve(connection& client);
 
  private:

@@ -13,15 +13,13 @@ server::server(listener at, routes all, guard_rules rules)
     : url_(at.url()),
       routes_(std::move(all)),
       guard_(std::move(rules)),
-      loop_(std::move(at.socket), {.begin = [this](connection& client) { return workers_.begin(client); }}),
+      loop_(std::move(at.socket), {.wants_body = [this](const request_head& head) { return guard_.wants_body(head); }, .begin = [this](connection& client) { return workers_.begin(client); }}),
       workers_(limits::http_workers_max, [this] { return make_work(); }) {}
 
-// Requests that came behind one another are answered without asking the loop.
 worker_pool::work server::make_work() const {
   using after = request_server::after;
   return [this, serves = std::make_shared<request_server>(routes_, guard_)](connection& client) {
-    after next = serves->serve(client);
-    while (next == after::keep && has_head(client.unread) && !client.peer->left()) next = serves->serve(client);
+    const after next = serves->serve(client);
     const auto then = next == after::keep ? connection_loop::after::keep : next == after::drain ? connection_loop::after::drain : connection_loop::after::close;
     loop_.give_back(client, then);
   };

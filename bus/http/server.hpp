@@ -23,6 +23,7 @@ class server {
 
   const std::string& url() const noexcept { return url_; }
   std::size_t connection_count() const { return loop_.connection_count(); }
+  std::size_t worker_count() const { return workers_.thread_count(); }
 
  private:
   worker_pool::work make_work() const;

@@ -2,6 +2,7 @@
 #include "config/limits.hpp"
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -24,26 +25,11 @@ bool wait_for(int socket, short what, std::chrono::steady_clock::time_point unti
 
 }  // namespace
 
-timed_stream::timed_stream(int socket, std::string& read_before, const std::string& peer_address)
-    : socket_(socket), read_before_(read_before), peer_address_(peer_address), read_until_(std::chrono::steady_clock::now() + limits::http_body_timeout) {}
-
-timed_stream::~timed_stream() { read_before_.erase(0, taken_); }
-
 ssize_t timed_stream::read(char* into, size_t size) {
-  if (taken_ < read_before_.size()) {
-    const std::size_t taken = std::min(size, read_before_.size() - taken_);
-    std::copy_n(read_before_.data() + taken_, taken, into);
-    taken_ += taken;
-    return static_cast<ssize_t>(taken);
-  }
-  if (!flush()) return -1;  // the client may wait for "100 Continue"
-  for (;;) {
-    const ssize_t got = ::recv(socket_, into, size, 0);
-    if (got >= 0) return got;
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return -1;
-    if (!wait_for(socket_, POLLIN, read_until_)) return -1;
-  }
+  const std::size_t taken = std::min(size, head_.size() - taken_);
+  std::copy_n(head_.data() + taken_, taken, into);
+  taken_ += taken;
+  return static_cast<ssize_t>(taken);
 }
 
 ssize_t timed_stream::write(const char* from, size_t size) {

@@ -1,10 +1,9 @@
-// bus/http/timed_stream.hpp: a connection as cpp-httplib reads and writes it, with an end to every wait.
+// bus/http/timed_stream.hpp: a connection as cpp-httplib reads and writes it, with an end to each wait.
 //
-// What was read before the request's turn comes first; what is left of it belongs to the next. What is written is gathered until flush(),
+// What it reads is a head that is there already: the socket is read by the connection loop alone. What is written is gathered until flush(),
 // so that a short response is one packet.
 // Only the thread that works for the request uses it.
 #pragma once
-#include <chrono>
 #include <httplib.h>
 #include <string>
 
@@ -13,8 +12,7 @@ namespace ebb::bus::http {
 class timed_stream final : public httplib::Stream {
  public:
   // Both must outlive this.
-  timed_stream(int socket, std::string& read_before, const std::string& peer_address);
-  ~timed_stream() override;
+  timed_stream(int socket, const std::string& head, const std::string& peer_address) : socket_(socket), head_(head), peer_address_(peer_address) {}
   timed_stream(const timed_stream&) = delete;
   timed_stream& operator=(const timed_stream&) = delete;
 
@@ -33,12 +31,11 @@ class timed_stream final : public httplib::Stream {
 
  private:
   const int socket_;
-  std::string& read_before_;
-  std::size_t taken_ = 0;  // of it; cut off at the end, since cpp-httplib reads a head byte by byte
+  const std::string& head_;
+  std::size_t taken_ = 0;  // of it
   const std::string& peer_address_;
   std::string unsent_;
   bool broken_ = false;
-  const std::chrono::steady_clock::time_point read_until_;
 };
 
 }  // namespace ebb::bus::http

@@ -1,11 +1,12 @@
-// bus/http/worker_pool.hpp: the threads that work for requests, one each: made when they are first needed, up to a bound.
+// bus/http/worker_pool.hpp: the threads that work for requests, one each: made when they are needed, up to a bound.
 //
-// A thread that has nothing to do costs its stack's few pages and no time, so that none is ended before the service is.
+// Some stay when nothing is to do; those that a flood had made end after it, with what their allocator kept for them.
 #pragma once
 #include "bus/http/connection.hpp"
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -24,21 +25,25 @@ class worker_pool {
   // Hands the connection to a thread; it must live until the work is done. False: all are at work.
   bool begin(connection& client);
 
+  std::size_t thread_count() const;
+
   // Returns when all work that was begun is done.
   void stop();
 
  private:
   bool add_thread();
-  void run();
+  void run(std::list<std::thread>::iterator self);
+  void join_ended(std::unique_lock<std::mutex>& lock);
 
   const std::size_t workers_max_;
   const std::function<work()> make_work_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<connection*> begun_;  // guarded by mutex_, as are the next
   std::size_t idle_ = 0;           // threads that wait, less connections that wait for them
   bool stopping_ = false;
-  std::vector<std::thread> threads_;  // grows in begin() alone, by one thread
+  std::list<std::thread> threads_;  // those that run; each takes itself out when it ends
+  std::vector<std::thread> ended_;  // to be joined
 };
 
 }  // namespace ebb::bus::http

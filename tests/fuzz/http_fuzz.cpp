@@ -45,6 +45,27 @@ void check_answer(const answer_request& asked) {
   for (const generate& each : asked.choices) check_command(each);
 }
 
+// As the connection loop does. False: there is no request that a worker would get.
+bool gather(connection& from, const guard& rules) {
+  const auto end = from.unread.find("\r\n\r\n");
+  if (end == std::string::npos) return false;
+  const auto head = read_head(std::string_view(from.unread).substr(0, end + 4));
+  if (!head) {
+    check_refusal(head.error());
+    return false;
+  }
+  from.unread.erase(0, end + 4);
+  from.phase = phase::work;
+  from.head = *head;
+  from.body.clear();
+  from.body_whole = !head->has_body();
+  if (from.body_whole || !rules.wants_body(*head)) return true;
+  const auto whole = body_reader(*head).take(from.unread, from.body);
+  if (!whole) check_refusal(whole.error());
+  from.body_whole = whole.has_value() && *whole;
+  return from.body_whole;
+}
+
 // What a server makes of it: the answer must be HTTP.
 void check_connection(std::string_view bytes) {
   static const routes all = [] {
@@ -56,7 +77,6 @@ void check_connection(std::string_view bytes) {
   }();
   static const guard rules({.key = {}, .trusted_origins = {"http://a.example"}, .address = "127.0.0.1", .loopback = true});
   static request_server server(all, rules);
-  if (!has_head(std::string(bytes))) return;
   std::array<int, 2> ends{};
   EBB_ASSERT(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
   const file_descriptor client(ends[0]);
@@ -64,7 +84,7 @@ void check_connection(std::string_view bytes) {
   served.socket = file_descriptor(ends[1]);
   served.unread = bytes;
   ::shutdown(client.get(), SHUT_WR);
-  while (has_head(served.unread) && server.serve(served) == request_server::after::keep) {
+  while (gather(served, rules) && server.serve(served) == request_server::after::keep) {
   }
   std::array<char, 12> begin{};
   const ssize_t got = ::recv(client.get(), begin.data(), begin.size(), MSG_DONTWAIT);

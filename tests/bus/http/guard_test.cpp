@@ -47,6 +47,25 @@ TEST_CASE("a page may ask if it is our own or of a trusted origin, and no other"
   }
 }
 
+TEST_CASE("a page from elsewhere may not ask without naming itself either, but may lead to our page") {
+  const guard of(rules_with("", {"http://127.0.0.1:8188"}));
+  const auto judge = [&](const std::string& path, std::map<std::string, std::string> headers) {
+    request asked = with(std::move(headers));
+    asked.method = "GET";
+    asked.path = path;
+    return status_of(of.judge_sender(asked));
+  };
+  for (const char* site : {"cross-site", "same-site"}) {
+    CAPTURE(site);
+    CHECK(judge("/v1/events", {{"host", "localhost:8080"}, {"sec-fetch-site", site}, {"sec-fetch-mode", "no-cors"}, {"sec-fetch-dest", "empty"}}) == 403);
+    CHECK(judge("/v1/events", {{"host", "localhost:8080"}, {"sec-fetch-site", site}, {"sec-fetch-mode", "navigate"}, {"sec-fetch-dest", "document"}}) == 403);
+    CHECK(judge("/", {{"host", "localhost:8080"}, {"sec-fetch-site", site}, {"sec-fetch-mode", "navigate"}, {"sec-fetch-dest", "iframe"}}) == 403);
+    CHECK(judge("/", {{"host", "localhost:8080"}, {"sec-fetch-site", site}, {"sec-fetch-mode", "navigate"}, {"sec-fetch-dest", "document"}}) == 0);
+    CHECK(judge("/v1/events", {{"host", "localhost:8080"}, {"sec-fetch-site", site}, {"sec-fetch-mode", "cors"}, {"origin", "http://127.0.0.1:8188"}}) == 0);
+  }
+  for (const char* site : {"same-origin", "none"}) CHECK(judge("/v1/events", {{"host", "localhost:8080"}, {"sec-fetch-site", site}}) == 0);
+}
+
 TEST_CASE("a key is taken from either header, and what is wrong with it does not show in the time") {
   const guard of(rules_with("correct-horse"));
   const auto judge = [&](std::map<std::string, std::string> headers) { return status_of(of.judge_key(with(std::move(headers)))); };

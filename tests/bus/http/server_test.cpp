@@ -4,6 +4,7 @@
 #include "tests/bus/support/http_connection.hpp"
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <iostream>
 #include <sys/resource.h>
 #include <thread>
@@ -16,13 +17,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Routes: /echo gives the body back; /hold waits until it is let go, or its client leaves; /stream writes until nobody reads.
+// Routes: /echo gives the body back; /size its bytes; /hold waits until it is let go, or its client leaves; /stream writes until nobody reads.
 class echo_server {
  public:
   explicit echo_server(guard_rules rules = {.key = {}, .trusted_origins = {}, .address = "127.0.0.1", .loopback = true}) {
     routes all;
     all.add("GET", "/echo", [](const request&) { return response{.status = 200, .type = "text/plain", .body = "echo", .headers = {}, .stream = {}}; });
     all.add("POST", "/echo", [](const request& asked) { return response{.status = 200, .type = "text/plain", .body = asked.body, .headers = {}, .stream = {}}; });
+    all.add("POST", "/size", [](const request& asked) { return response{.status = 200, .type = "text/plain", .body = std::to_string(asked.body.size()), .headers = {}, .stream = {}}; });
     all.add("GET", "/parts/{}/x/{}", [](const request& asked) {
       return response{.status = 200, .type = "text/plain", .body = asked.parts.at(0) + "," + asked.parts.at(1), .headers = {}, .stream = {}};
     });
@@ -69,6 +71,23 @@ bool comes_true(Condition condition) {
   }
   return false;
 }
+
+std::size_t resident_mib() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * 4096 >> 20;
+}
+
+// Sanitizers keep what was freed.
+bool fits(std::size_t most_mib) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return most_mib > 0;
+#else
+  return resident_mib() < most_mib;
+#endif
+}
+
+constexpr const char* post_echo = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
 void let_many_connect() {
   rlimit now{};
@@ -270,4 +289,126 @@ TEST_CASE("a client of HTTP/1.0 has its stream ended by the end of the connectio
   client.send("GET /echo HTTP/1.0\r\n\r\n");
   CHECK(client.receive().body == "echo");
   CHECK(client.ends());
+}
+
+TEST_CASE("bytes behind a head that could be read in two ways are never served as another request") {
+  echo_server of;
+  const std::string inner = "GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  for (const char* headers : {"Content-Length: 2\r\nContent-Length: 40\r\n", "Content-Length: 40\r\nContent-Length: 2\r\n", "Content-Length : 2\r\n", "Content-Length: \r\n",
+                              "Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n"}) {
+    CAPTURE(headers);
+    http_connection client(of.url());
+    client.send(post_echo + std::string(headers) + "\r\n{}" + inner);
+    CHECK(client.receive().status == 400);
+    CHECK(client.ends());
+    CHECK(client.unread().empty());
+  }
+  for (const char* head : {"GET /echo HTTP/1.1\r\n\r\n", "GET /echo HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n"}) {
+    http_connection client(of.url());
+    client.send(head);
+    CHECK(client.receive().status == 400);
+  }
+}
+
+TEST_CASE("more slow bodies than there are workers keep nobody waiting, and an end is put to them with a 408") {
+  let_many_connect();
+  echo_server of;
+  std::vector<std::unique_ptr<http_connection>> slow;
+  for (std::size_t i = 0; i < limits::http_workers_max + 20; ++i) {
+    slow.push_back(std::make_unique<http_connection>(of.url()));
+    slow.back()->send(post_echo + std::string("Content-Length: 20\r\n\r\n{"));
+    slow.back()->give_up_after(limits::http_body_timeout + 5s);
+  }
+  REQUIRE(comes_true([&] { return of.server().connection_count() == slow.size(); }));
+  for (int i = 0; i < 20; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    CHECK(http_connection(of.url()).ask("POST", "/echo", "{}").status == 200);
+    CHECK(std::chrono::steady_clock::now() - began < 1s);
+  }
+  CHECK(of.server().worker_count() < 20);
+  slow.front()->send(std::string(18, ' ') + "}");
+  CHECK(slow.front()->receive().status == 200);
+  CHECK(slow.back()->receive().status == 408);
+}
+
+TEST_CASE("a flood of large bodies takes bounded memory, lets small ones through, and leaves none of it behind") {
+  echo_server of;
+  REQUIRE(http_connection(of.url()).ask("POST", "/echo", "{}").status == 200);
+  const std::string most(limits::http_body_bytes_max - 1, ' ');
+  const std::size_t before = resident_mib();
+  {
+    std::vector<std::unique_ptr<http_connection>> flood;
+    int refused = 0;
+    for (int i = 0; i < 20; ++i) {
+      flood.push_back(std::make_unique<http_connection>(of.url()));
+      flood.back()->send(post_echo + ("Content-Length: " + std::to_string(limits::http_body_bytes_max) + "\r\n\r\n") + most);
+      flood.back()->give_up_after(i < 5 ? 100ms : 10s);
+      if (i >= 5) refused += flood.back()->receive().status == 503 ? 1 : 0;
+    }
+    CHECK(refused == 15);
+    CHECK(fits(before + (limits::http_bodies_bytes_max >> 20) + 64));
+    CHECK(http_connection(of.url()).ask("POST", "/echo", "{}").status == 200);
+  }
+  CHECK(comes_true([&] { return fits(before + 24); }));
+  CHECK(http_connection(of.url()).ask("POST", "/size", most).body == std::to_string(most.size()));
+  CHECK(comes_true([&] { return fits(before + 24); }));
+}
+
+TEST_CASE("threads that many requests at once had made end when there is nothing to do") {
+  echo_server of;
+  std::vector<std::unique_ptr<http_connection>> holding;
+  for (int i = 0; i < 60; ++i) {
+    holding.push_back(std::make_unique<http_connection>(of.url()));
+    holding.back()->send_request("GET", "/hold");
+  }
+  REQUIRE(comes_true([&] { return of.held == 60; }));
+  CHECK(of.server().worker_count() == 60);
+  of.let_go = true;
+  for (const auto& each : holding) CHECK(each->receive().body == "held");
+  CHECK(comes_true([&] { return of.server().worker_count() == limits::http_workers_kept; }));
+  CHECK(http_connection(of.url()).ask("GET", "/echo").status == 200);
+}
+
+TEST_CASE("a long header is taken as long as the whole head is not too large, and a head beyond the bound is a 431") {
+  echo_server of;
+  http_connection client(of.url());
+  CHECK(client.ask("GET", "/echo", {}, "Cookie: " + std::string(8500, 'c') + "\r\n").status == 200);
+  std::string many;
+  for (int i = 0; i < 7; ++i) many += "X: " + std::string(4000, 'x') + "\r\n";
+  CHECK(client.ask("GET", "/echo", {}, many).status == 431);
+  CHECK(client.ends());
+}
+
+TEST_CASE("a body in chunks may have a trailer, and one whose chunks are none is a 400 at once") {
+  echo_server of;
+  http_connection client(of.url());
+  client.send(post_echo + std::string("Transfer-Encoding: chunked\r\n\r\n2;x=y\r\n{}\r\n0\r\nX-Checksum: y\r\n\r\n"));
+  CHECK(client.receive().body == "{}");
+  for (const auto& [chunk, status] : {std::pair{"-1\r\n{}\r\n0\r\n\r\n", 400}, std::pair{"2\r\n{}XX0\r\n\r\n", 400}, std::pair{"FFFFFFFFFFFFFFFF\r\n{}", 413}}) {
+    http_connection wrong(of.url());
+    wrong.send(post_echo + std::string("Transfer-Encoding: chunked\r\n\r\n") + chunk);
+    CHECK(wrong.receive().status == status);
+    CHECK(wrong.ends());
+  }
+}
+
+TEST_CASE("a client that waits to be told to go on is told so, and one whose request is refused anyway is not") {
+  echo_server of;
+  http_connection client(of.url());
+  client.send(post_echo + std::string("Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"));
+  CHECK(client.receive_head().status == 100);
+  client.send("{}");
+  CHECK(client.receive().body == "{}");
+  client.send(post_echo + std::string("Expect: 100-continue\r\nContent-Length: 99999999\r\n\r\n"));
+  CHECK(client.receive().status == 413);
+}
+
+TEST_CASE("a client that asks for the end of the connection among other options has it") {
+  echo_server of;
+  for (const char* option : {"CLOSE", "TE, close"}) {
+    http_connection client(of.url());
+    const http_response answer = client.ask("GET", "/echo", {}, "Connection: " + std::string(option) + "\r\n");
+    CHECK(answer.headers.at("connection") == "close");
+    CHECK(client.ends());
+  }
 }
