@@ -160,25 +160,29 @@ TEST_CASE("a prompt that fits into a body and not into a frame of the bus is ref
   CHECK(refusal_of_chat({{"messages", {{{"role", "user"}, {"content", longest}}}}}) == "messages context_length_exceeded");
 }
 
+// Written as text, since a tree of the longest conversation takes long to make.
 TEST_CASE("every request that is taken fits into a frame of the bus") {
   const json stops(std::vector<std::string>(limits::stop_strings_max, std::string(limits::stop_bytes_max, 's')));
-  const json every{{"stop", stops}, {"max_tokens", 4294967295}, {"temperature", 0.1}, {"top_p", 0.1}, {"top_k", 4294967295}, {"min_p", 0.1}, {"repeat_penalty", 0.1},
-                   {"repeat_last_n", 4294967295}, {"seed", 18446744073709551615ull}, {"hash", true}, {"ignore_eos", true}};
-  json completion = every;
-  completion["prompt"] = std::string(limits::http_prompt_bytes_max, 'a');
-  completion["logprobs"] = 20;
-  CHECK(encode_request({{std::uint64_t{1}}, false, parse_completion(completion.dump(), 7)->choices[0]}).size() <= limits::message_bytes_max);
-  json chat = every;  // each message costs its 48 bytes for the names of its fields
+  const std::string every = R"({"stop": )" + stops.dump() +
+                            R"(, "max_tokens": 4294967295, "temperature": 0.1, "top_p": 0.1, "top_k": 4294967295, "min_p": 0.1, "repeat_penalty": 0.1,)"
+                            R"( "repeat_last_n": 4294967295, "seed": 18446744073709551615, "hash": true, "ignore_eos": true, )";
+  const auto frame_bytes = [](const auto& parsed) { return encode_request({{std::uint64_t{1}}, false, parsed->choices[0]}).size(); };
+  const auto completion = parse_completion(every + R"("logprobs": 20, "prompt": ")" + std::string(limits::http_prompt_bytes_max, 'a') + "\"}", 7);
+  REQUIRE(completion);
+  CHECK(frame_bytes(completion) <= limits::message_bytes_max);
+
+  // Each message costs its 48 bytes for the names of its fields.
   constexpr std::size_t n = limits::chat_messages_max, words = limits::chat_role_bytes_max, text = 300;
-  const json message{{"role", std::string(words, 'r')}, {"content", std::string(text, 'c')}, {"name", std::string(words, 'n')}};
-  chat["messages"] = json(n, message);
   constexpr std::size_t room = limits::http_prompt_bytes_max - n * (48 + 2 * words) - (n - 1) * text;
-  chat["messages"].back()["content"] = std::string(room, 'c');
-  const auto longest = parse_chat(chat.dump(), 7);
+  const auto message = [&](std::size_t bytes) {
+    return R"({"role": ")" + std::string(words, 'r') + R"(", "content": ")" + std::string(bytes, 'c') + R"(", "name": ")" + std::string(words, 'n') + "\"}";
+  };
+  std::string chat = every + R"("messages": [)";
+  for (std::size_t i = 1; i < n; ++i) chat += message(text) + ",";
+  const auto longest = parse_chat(chat + message(room) + "]}", 7);
   REQUIRE(longest);
-  CHECK(encode_request({{std::uint64_t{1}}, false, longest->choices[0]}).size() <= limits::message_bytes_max);
-  chat["messages"].back()["content"] = std::string(room + 1, 'c');
-  CHECK(parse_chat(chat.dump(), 7).error().code == "context_length_exceeded");
+  CHECK(frame_bytes(longest) <= limits::message_bytes_max);
+  CHECK(parse_chat(chat + message(room + 1) + "]}", 7).error().code == "context_length_exceeded");
 }
 
 TEST_CASE("a completion takes one prompt or several, as text or tokens, and may begin with its prompt") {
