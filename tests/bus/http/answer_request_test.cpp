@@ -160,29 +160,35 @@ TEST_CASE("a prompt that fits into a body and not into a frame of the bus is ref
   CHECK(refusal_of_chat({{"messages", {{{"role", "user"}, {"content", longest}}}}}) == "messages context_length_exceeded");
 }
 
-// Written as text, since a tree of the longest conversation takes long to make.
-TEST_CASE("every request that is taken fits into a frame of the bus") {
-  const json stops(std::vector<std::string>(limits::stop_strings_max, std::string(limits::stop_bytes_max, 's')));
-  const std::string every = R"({"stop": )" + stops.dump() +
-                            R"(, "max_tokens": 4294967295, "temperature": 0.1, "top_p": 0.1, "top_k": 4294967295, "min_p": 0.1, "repeat_penalty": 0.1,)"
-                            R"( "repeat_last_n": 4294967295, "seed": 18446744073709551615, "hash": true, "ignore_eos": true, )";
-  const auto frame_bytes = [](const auto& parsed) { return encode_request({{std::uint64_t{1}}, false, parsed->choices[0]}).size(); };
-  const auto completion = parse_completion(every + R"("logprobs": 20, "prompt": ")" + std::string(limits::http_prompt_bytes_max, 'a') + "\"}", 7);
-  REQUIRE(completion);
+// The bound of a prompt leaves a frame room for every other field, and for the 48 bytes that the names of a message's fields take.
+TEST_CASE("the longest prompt and the longest conversation that are taken fit into a frame of the bus") {
+  generate every;
+  every.stop.assign(limits::stop_strings_max, std::string(limits::stop_bytes_max, 's'));
+  every.max_tokens = every.top_k = every.repeat_last_n = every.logprobs = UINT32_MAX;
+  every.temperature = every.top_p = every.min_p = every.repeat_penalty = 0.1f;
+  every.seed = UINT64_MAX;
+  every.hash = every.ignore_eos = true;
+  const auto frame_bytes = [](const generate& asked) { return encode_request({{std::uint64_t{1}}, false, asked}).size(); };
+  generate completion = every;
+  completion.prompt.assign(limits::http_prompt_bytes_max, 'a');
   CHECK(frame_bytes(completion) <= limits::message_bytes_max);
 
-  // Each message costs its 48 bytes for the names of its fields.
+  generate chat = every;
   constexpr std::size_t n = limits::chat_messages_max, words = limits::chat_role_bytes_max, text = 300;
   constexpr std::size_t room = limits::http_prompt_bytes_max - n * (48 + 2 * words) - (n - 1) * text;
-  const auto message = [&](std::size_t bytes) {
-    return R"({"role": ")" + std::string(words, 'r') + R"(", "content": ")" + std::string(bytes, 'c') + R"(", "name": ")" + std::string(words, 'n') + "\"}";
-  };
-  std::string chat = every + R"("messages": [)";
-  for (std::size_t i = 1; i < n; ++i) chat += message(text) + ",";
-  const auto longest = parse_chat(chat + message(room) + "]}", 7);
-  REQUIRE(longest);
-  CHECK(frame_bytes(longest) <= limits::message_bytes_max);
-  CHECK(parse_chat(chat + message(room + 1) + "]}", 7).error().code == "context_length_exceeded");
+  chat.messages.assign(n, {std::string(words, 'r'), std::string(text, 'c'), std::string(words, 'n')});
+  chat.messages.back().content.assign(room, 'c');
+  CHECK(frame_bytes(chat) <= limits::message_bytes_max);
+}
+
+TEST_CASE("a conversation of one byte more than fits into a frame is refused as too long") {
+  const auto parsed = [](std::size_t bytes) { return parse_chat(R"({"messages": [{"role": "user", "content": ")" + std::string(bytes, 'c') + "\"}]}", 7); };
+  constexpr std::size_t most = limits::http_prompt_bytes_max - 48 - std::string_view("user").size();
+  CHECK(parsed(most));
+  const auto refused = parsed(most + 1);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == "context_length_exceeded");
+  CHECK(refused.error().param == "messages");
 }
 
 TEST_CASE("a completion takes one prompt or several, as text or tokens, and may begin with its prompt") {
