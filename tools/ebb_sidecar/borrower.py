@@ -14,12 +14,14 @@ from . import cards
 from .bus import Ebb, EbbError, NoDaemon
 from .comfyui import ComfyUI, NoComfyUI
 from .giving_back import give_back
-from .lease import Lease, acquire_on_gpu
+from .lease import Lease, acquire_on_gpu, lent_on_gpu
 from .memory import TOLERANCE_MIB, Memory
 from .outcome import Failure
 from .peaks import Bounds, Peaks
 
 FREE_S = 30.0
+MORE_MIB = 256  # less than that is not worth another lease
+AGAIN_S, AGAIN_MAX_S = 2.0, 60.0  # after a lease was asked for in vain, or less was granted; doubled each time
 
 
 @dataclass(frozen=True)
@@ -36,17 +38,17 @@ class Borrower:
         self._choice: cards.Choice | None = None
         self._memory: Memory | None = None
         self._leases: list[Lease] = []
-        self._asked_mib = 0  # for which leases were asked; less may have been granted
         self._base = 0.0  # what was free, and Ebb's, before the first of them
         self._coming = 0  # jobs that are on their way into the queue
         self._busy_at = time.monotonic()
         self._changing = asyncio.Lock()
-        self._in_vain_at = 0.0
+        self._in_vain_at = 0.0  # and how long nobody asks again from then on, unless a job waits for it
+        self._again_s = 0.0
         self._told = ""
 
     @property
     def lent_mib(self) -> int:
-        return sum(lease.mib for lease in self._leases)
+        return lent_on_gpu(self._leases)
 
     def forget_card(self) -> None:
         """Another ComfyUI may answer there next time."""
@@ -60,39 +62,48 @@ class Borrower:
         """While a job is on its way into the queue: its memory is lent, as far as there is any, and is not given back."""
         self._coming += 1
         try:
-            await self.ensure(self._peaks.need_mib(workflow, self._terms.bounds))
+            await self.ensure(self._peaks.need_mib(workflow, self._terms.bounds), self._terms.wait_s)
             yield
         finally:
             self._coming -= 1
             self._busy_at = time.monotonic()
 
-    async def ensure(self, mib: int, again_s: float = 0.0) -> None:
-        """Never fails: a job without its memory is slow, and its owner is not to blame. `again_s`: not so soon after it was in vain."""
-        self._busy_at = time.monotonic()
-        if mib <= self._asked_mib or time.monotonic() < self._in_vain_at + again_s:
+    async def ensure_soon(self, mib: int) -> None:
+        """For jobs that do not wait: again and again, but not so soon after it was in vain."""
+        if not self._changing.locked() and time.monotonic() >= self._in_vain_at + self._again_s:
+            await self.ensure(mib, 0)
+
+    async def ensure(self, mib: int, wait_s: int) -> None:
+        """Never fails: a job without its memory is slow, and its owner is not to blame."""
+        came = self._busy_at = time.monotonic()
+        if mib <= self.lent_mib:
             return
         async with self._changing:
-            if mib <= self._asked_mib:
+            # One that was in vain meanwhile has waited for this one too.
+            if mib <= self.lent_mib or self._in_vain_at > came:
                 return
             try:
-                await self._enlarge(mib)
-                return
+                await self._enlarge(mib, wait_s)
+                if mib <= self.lent_mib:
+                    self._again_s = 0.0
+                    return
             except (NoDaemon, NoComfyUI) as why:
                 self._tell_once(f"{why}; jobs run in what is free")
             except EbbError as why:
-                self._tell_once(f"Ebb lends nothing ({why.code}: {why.text}); jobs run in what is free")
+                if not (self._leases and why.code == "short_of"):  # that it is too little was said when that was lent
+                    self._tell_once(f"Ebb lends nothing ({why.code}: {why.text}); jobs run in what is free")
             except Failure as why:
                 self._tell_once(why.text())
-            self._in_vain_at = time.monotonic()
+            self._in_vain_at, self._again_s = time.monotonic(), min(AGAIN_MAX_S, max(AGAIN_S, self._again_s * 2))
 
-    async def _enlarge(self, mib: int) -> None:
+    async def _enlarge(self, mib: int, wait_s: int) -> None:
         began = time.monotonic()
         choice = await self._card()
         if not self._leases:
             self._base = await self._memory.others()
-        extra = mib - self.lent_mib
-        self._leases += await acquire_on_gpu(self._ebb, f"comfyui {self._comfyui.url}", choice.devices, extra, self._say, min_mib=1, wait_s=self._terms.wait_s)
-        self._asked_mib, self._told = mib, ""
+        least = min(mib, self.lent_mib + MORE_MIB) if self._leases else 1
+        self._leases += await acquire_on_gpu(self._ebb, f"comfyui {self._comfyui.url}", choice.devices, mib, self._say, min_mib=least, wait_s=wait_s, held=self._leases)
+        self._told = ""
         short = f", {mib - self.lent_mib} too few" if self.lent_mib < mib else ""
         self._say(f"{self._name}: lent {self.lent_mib} MiB of card {choice.devices[0]}{short} in {(time.monotonic() - began) * 1000:.0f} ms")
 
@@ -145,7 +156,7 @@ class Borrower:
             await self._end()
 
     async def _end(self) -> None:
-        leases, self._leases, self._asked_mib = self._leases, [], 0
+        leases, self._leases = self._leases, []
         for lease in leases:
             if not await lease.end(5.0):
                 self._say(f"{self._name}: Ebb does not answer; lease {lease.id} ends with this process")

@@ -115,14 +115,14 @@ class Handoff:
         for each in self._leases:
             if each.warning:
                 self._note("Ebb warns: " + each.warning)
-        self.report.lease_mib = self._leases[-1].mib
+        self.report.lease_mib = lease.lent_on_gpu(self._leases)
         await self._check_grant()
         self.report.seconds["lease"] = time.monotonic() - before
         self._progress.phase(f"lent: {self._grant_mib} MiB, {self._granted_free:.0f} MiB are free on the card")
 
     async def _check_grant(self) -> None:
         """By figures read after the grant: Ebb's own, and the driver's beside it where there is nvidia-smi."""
-        self._grant_mib = min(self._options.need_mib, self._leases[-1].mib)
+        self._grant_mib = min(self._options.need_mib, self.report.lease_mib)
         self._granted_free = await self._memory.look()
         figures = [("Ebb", self._granted_free)] if self._memory.known else []
         if self._choice.uuid and (beside := await cards.gpus.free_mib_of(self._choice.uuid)) is not None:

@@ -19,7 +19,6 @@ from .workflow import fingerprint
 IDLE_LOOK_S = 1.0
 BUSY_LOOK_S = 0.5
 AWAY_LOOK_S = 2.0
-AGAIN_S = 2.0  # after a lease was asked for in vain
 
 
 class Watcher:
@@ -56,7 +55,7 @@ class Watcher:
             await asyncio.sleep(0.2)  # the websocket's news of that would make it a busy loop
             return AWAY_LOOK_S
         if busy:
-            await self._borrower.ensure(max((self._peaks.need_mib(fingerprint(item[2]), self._bounds) for item in running + pending), default=0), AGAIN_S)
+            await self._borrower.ensure_soon(max((self._peaks.need_mib(fingerprint(item[2]), self._bounds) for item in running + pending), default=0))
         await self._follow(running)
         if busy:
             self._borrower.busy()
