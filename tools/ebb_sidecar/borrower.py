@@ -20,6 +20,7 @@ from .outcome import Failure
 from .peaks import Bounds, Peaks
 
 FREE_S = 30.0
+STOP_S = 10.0  # for ComfyUI to let go when the sidecar is told to stop
 MORE_MIB = 256  # less than that is not worth another lease
 AGAIN_S, AGAIN_MAX_S = 2.0, 60.0  # after a lease was asked for in vain, or less was granted; doubled each time
 
@@ -151,9 +152,18 @@ class Borrower:
                 self._say(f"{self._name}: ComfyUI keeps {back.missing_mib:.0f} MiB after {FREE_S:.0f} s and {back.posts} requests to let go; the lease has ended, and Ebb takes what is free")
 
     async def end(self) -> None:
-        """The sidecar stops: a job that runs goes on in what it has, and Ebb takes what is free."""
+        """The sidecar stops: an idle ComfyUI lets go first; a job that runs goes on in what it has, and Ebb takes what is free."""
         async with self._changing:
+            if not self._leases:
+                return
+            back = await give_back(self._comfyui, self._memory.others, self._base - TOLERANCE_MIB, STOP_S, 0.0)
             await self._end()
+            if back.back:
+                self._say(f"{self._name}: stopped; what was lent is given back")
+            elif back.busy:
+                self._say(f"{self._name}: stopped; the lease has ended, but a job runs in ComfyUI and keeps {back.missing_mib:.0f} MiB and more; Ebb takes what becomes free")
+            else:
+                self._say(f"{self._name}: stopped; the lease has ended, but ComfyUI keeps {back.missing_mib:.0f} MiB after {STOP_S:.0f} s; Ebb takes what becomes free")
 
     async def _end(self) -> None:
         leases, self._leases = self._leases, []

@@ -42,6 +42,9 @@ class ComfyUI:
             raise NoComfyUI(f"what answers at {self.url}{path} is no ComfyUI (HTTP {status})")
         return answer
 
+    def _none(self, path: str, missing: str) -> NoComfyUI:
+        return NoComfyUI(f"what answers at {self.url}{path} is no ComfyUI: its answer lacks {missing}")
+
     async def _post(self, path: str, body: dict) -> None:
         status, _ = await self._call("POST", path, body)
         if status != 200:
@@ -52,12 +55,20 @@ class ComfyUI:
 
     async def remaining(self) -> int:
         """Jobs that run or wait: the cheap question."""
-        return (await self._get("/prompt"))["exec_info"]["queue_remaining"]
+        answer = await self._get("/prompt")
+        try:
+            return int(answer["exec_info"]["queue_remaining"])
+        except (KeyError, TypeError, ValueError) as why:
+            raise self._none("/prompt", "exec_info.queue_remaining") from why
 
     async def queue(self) -> tuple[list[list], list[list]]:
         """The items (number, id, graph, ...) that run, and those that wait, next one first."""
         answer = await self._get("/queue")
-        return answer["queue_running"], sorted(answer["queue_pending"], key=lambda item: (item[0], item[1]))
+        try:
+            running, pending = ([item for item in answer[name] if isinstance(item[2], dict)] for name in ("queue_running", "queue_pending"))
+            return running, sorted(pending, key=lambda item: (item[0], item[1]))
+        except (KeyError, TypeError, IndexError) as why:
+            raise self._none("/queue", "queue_running and queue_pending, lists of items") from why
 
     async def history(self, prompt_id: str) -> dict | None:
         return (await self._get(f"/history/{prompt_id}")).get(prompt_id)

@@ -36,8 +36,10 @@ class Peaks:
         """None: nothing is kept. Raises ValueError where the file is there and is none of ours."""
         self._file = file
         self._known: dict[str, dict] = {}
-        if file is not None and file.exists():
+        if file is not None:
             try:
+                if not file.exists():
+                    return
                 found = json.loads(file.read_text())
                 self._known = {str(key): {"takes": [float(take) for take in each["takes"]], "mib": int(each["mib"]), "used": float(each["used"])}
                                for key, each in found["workflows"].items()}

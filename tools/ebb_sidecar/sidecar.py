@@ -49,7 +49,7 @@ class Sidecar:
                     each.cancel()
                 await asyncio.gather(*watchers, stopping, return_exceptions=True)
                 await asyncio.gather(*(gate.stop() for gate in self._gates), *(borrower.end() for borrower in self._borrowers))
-        self._say("stopped; what was lent is given back")
+        self._say("stopped")
 
     async def _serve(self, server: Server, asking: aiohttp.ClientSession, passing: aiohttp.ClientSession) -> None:
         name = server.url.split("//", 1)[1]

@@ -29,13 +29,28 @@ class Watcher:
         self._workflow = ""
         self._most: float | None = None  # it was seen to take
         self._away = False
+        self._told = ""
 
     async def run(self) -> None:
         try:
             while True:
-                await self._listener.wait(await self._look())
+                await self._listener.wait(await self._look_or_tell())
         finally:
             await self._listener.close()
+
+    async def _look_or_tell(self) -> float:
+        """Whatever an odd answer does to a look, the port and the other servers go on, and so does the next look."""
+        try:
+            return await self._look()
+        except Exception as why:
+            self._tell_once(f"a look at its queue failed ({type(why).__name__}: {why}); jobs go on, and it is looked at again")
+            await asyncio.sleep(0.2)
+            return AWAY_LOOK_S
+
+    def _tell_once(self, text: str) -> None:
+        if text != self._told:
+            self._say(f"{self._name}: {text}")
+        self._told = text
 
     async def _look(self) -> float:
         """One look; how long until the next one, unless there is news."""
@@ -75,7 +90,8 @@ class Watcher:
     async def _follow(self, running: list[list]) -> None:
         job = running[0][1] if running else ""
         if self._job and job != self._job:
-            await self._learn()
+            ended, self._job = self._job, ""
+            await self._learn(ended)
         if job != self._job:
             self._job, self._workflow, self._most = job, fingerprint(running[0][2]) if running else "", None
         if job:
@@ -83,9 +99,9 @@ class Watcher:
             if taken is not None:
                 self._most = max(self._most or 0.0, taken)
 
-    async def _learn(self) -> None:
+    async def _learn(self, job: str) -> None:
         try:
-            entry = await self._comfyui.history(self._job)
+            entry = await self._comfyui.history(job)
         except NoComfyUI:
             entry = None
         verdict = verdict_of(entry).end if entry else End.LOST
@@ -94,7 +110,11 @@ class Watcher:
             return  # one that was broken off took less than it needs
         known = self._peaks.knows(self._workflow)
         before = self._peaks.need_mib(self._workflow, self._bounds)
-        after = self._peaks.learn(self._workflow, taken, lent, self._bounds, verdict is End.OUT_OF_MEMORY)
+        try:
+            after = self._peaks.learn(self._workflow, taken, lent, self._bounds, verdict is End.OUT_OF_MEMORY)
+        except OSError as why:  # known until this process ends
+            self._tell_once(f"what workflows take cannot be kept: {why.filename}: {why.strerror}; name another file with peaks_file (--peaks-file)")
+            after = self._peaks.need_mib(self._workflow, self._bounds)
         if not known or abs(after - before) > before * 0.02:
             self._say(f"{self._name}: workflow {self._workflow[:8]} " + ("ran out of memory" if verdict is End.OUT_OF_MEMORY else f"took {taken:.0f} MiB")
                       + f" of {lent} lent; next time {after}")

@@ -55,5 +55,6 @@ def fingerprint(graph: dict) -> str:
     lasting = {}
     for id, node in graph.items():
         if isinstance(node, dict):
-            lasting[str(id)] = [node.get("class_type"), _lasting(node.get("inputs") or {})]
+            inputs = node.get("inputs")
+            lasting[str(id)] = [node.get("class_type"), _lasting(inputs) if isinstance(inputs, dict) else inputs]
     return hashlib.sha256(json.dumps(lasting, sort_keys=True, default=str).encode()).hexdigest()[:24]
