@@ -100,6 +100,12 @@ class ComfyUI:
         await self._post("/free", {"unload_models": True, "free_memory": True})
 
 
+def torch_mib(stats: dict) -> float:
+    """What torch holds there for models and results, of whatever jobs; the context is not in it."""
+    held = (stats.get("devices") or [{}])[0].get("torch_vram_total")
+    return held / (1 << 20) if isinstance(held, (int, float)) else 0.0
+
+
 def keeps_models_on_gpu(stats: dict) -> str:
     """The option that makes unloading alone useless, or nothing."""
     argv = [str(word) for word in (stats.get("system") or {}).get("argv", [])]

@@ -27,7 +27,8 @@ class Returned:
 
 
 async def give_back(comfyui: ComfyUI, free_mib: Callable[[], Awaitable[float]], goal_mib: float, patience_s: float, busy_patience_s: float,
-                    on_busy: Callable[[int], None] = lambda jobs: None, wanted: Callable[[], bool] = lambda: False) -> Returned:
+                    on_busy: Callable[[int], None] = lambda jobs: None, wanted: Callable[[], bool] = lambda: False,
+                    least_posts: int = 1) -> Returned:
     """Until free_mib() reaches the goal. `wanted`: somebody needs the memory again, stop."""
     began = time.monotonic()
     idle_s, busy_s, last, post_at, posts, jobs = 0.0, 0.0, began, began, 0, 0
@@ -50,7 +51,7 @@ async def give_back(comfyui: ComfyUI, free_mib: Callable[[], Awaitable[float]], 
             on_busy(jobs)
             told_jobs = jobs
         last_free = await free_mib()
-        if jobs == 0 and last_free >= goal_mib and (posts > 0 or gone):
+        if jobs == 0 and last_free >= goal_mib and (posts >= least_posts or gone):
             return returned(back=True, gone=gone)
         now = time.monotonic()
         if jobs > 0:

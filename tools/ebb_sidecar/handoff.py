@@ -23,9 +23,9 @@ from .memory import TOLERANCE_MIB, Memory
 from .outcome import Exit, Failure
 from .progress import Progress, explain_refusal
 from .report import Options, Report
+from .sampling import Most
 
 CONTEXT_MIB = 640  # a CUDA context took 305 to 527; below 613 a start was seen to fail
-SAMPLE_S = 0.5
 
 
 class Interrupted(Exception):
@@ -41,7 +41,7 @@ class Handoff:
         self._leases: list[lease.Lease] = []
         self._choice = cards.Choice([], "")
         self._queued = False
-        self._lowest = float("inf")
+        self._taken = 0.0
 
     # --- the way there
 
@@ -80,8 +80,9 @@ class Handoff:
             self._note(note)
         if option := comfyui.keeps_models_on_gpu(stats):
             self._note(f"ComfyUI runs with {option}, which keeps models on the GPU when they are unloaded; its cached results are dropped too")
+        self._warm_mib = comfyui.torch_mib(stats)
         self.report.device = self._choice.devices[0]
-        self._memory = Memory(self._ebb, self._choice.devices, self._choice.uuid)
+        self._memory = Memory(self._ebb, self._choice.devices, self._choice.uuid, self._choice.pid)
         await self._memory.look()
         self._progress.phase(f"ComfyUI is on card {self.report.device}: {self._choice.how}")
         if self._choice.uuid and self._memory.reserve < CONTEXT_MIB:
@@ -130,7 +131,7 @@ class Handoff:
         for who, free in figures:
             if free < self._grant_mib - 1:
                 raise await self._short(f"{self._grant_mib} MiB were lent, but by {who} only {free:.0f} MiB are free on the card, {self._grant_mib - free:.0f} too few: another program has taken them")
-        self._base = await self._memory.others()
+        self._base = await self._memory.begin()
 
     async def _short(self, what: str) -> Failure:
         held = ""
@@ -147,13 +148,15 @@ class Handoff:
 
     async def _under_lease(self, flow: workflow.Workflow, session: aiohttp.ClientSession) -> None:
         listener = Listener(self._options.comfyui, session, self._progress.hear)
-        sampling = asyncio.ensure_future(self._sample())
+        most = Most(self._take)
         try:
             verdict = await self._run_job(flow, listener)
         finally:
-            sampling.cancel()
+            await most.end()
             await listener.close()
         if self._queued:
+            await most.look()
+            self._taken = most.mib or 0.0
             returned = await self._let_go(verdict)
             self._judge(verdict, returned)
 
@@ -227,9 +230,8 @@ class Handoff:
             return Returned(back=False, busy=True)
         before = time.monotonic()
         self._stop.clear()  # a signal has had its effect on the job; one from now on ends the wait
-        await self._look_lowest()
         goal = self._base - TOLERANCE_MIB
-        returned = await give_back(self._comfyui, self._memory.others, goal, self._options.free_s, self._options.busy_s,
+        returned = await give_back(self._comfyui, self._memory.figure, goal, self._options.free_s, self._options.busy_s,
                                    lambda jobs: self._progress.phase(f"ComfyUI has {jobs} more job(s); its memory stays with it until they are done"),
                                    self._stop.is_set)
         self.report.seconds["give back"] = time.monotonic() - before
@@ -239,10 +241,12 @@ class Handoff:
     def _judge(self, verdict: job.Verdict, returned: Returned) -> None:
         report, options = self.report, self._options
         report.verdict, report.pictures = verdict.end.value, verdict.pictures
-        report.taken_mib = round(max(0.0, self._base - self._lowest), 1)
+        report.taken_mib = round(self._taken, 1)
         if report.taken_mib > self._grant_mib + TOLERANCE_MIB:
             self._note(f"ComfyUI took {report.taken_mib:.0f} MiB, more than the {self._grant_mib} lent: Ebb kept what it had mapped, and its reserve was used; "
                        f"next time --need {round(report.taken_mib + 1)}")
+        if self._warm_mib > TOLERANCE_MIB:
+            self._note(f"ComfyUI held {self._warm_mib:.0f} MiB of earlier jobs already when this one was lent memory: from cold it may take up to {report.taken_mib + self._warm_mib:.0f}")
         if report.exit:
             self._conclude(ending.of_cancelled(Exit(report.exit), report.text, verdict))
         elif why := ending.of_verdict(verdict, self._grant_mib):
@@ -258,6 +262,8 @@ class Handoff:
             self._note("Ebb does not answer, so whether the memory is back is not known; Ebb takes what is free when it starts")
         else:
             who = f" (pid {self._choice.pid})" if self._choice.pid else ""
+            if not self._memory.by_process:
+                who += ", unless another program has taken them: which process holds what the driver does not show here"
             self._note(f"after {options.free_s:.0f} s and {returned.posts} requests to let go, {returned.missing_mib:.0f} MiB have not come back from ComfyUI{who}; "
                        "Ebb takes the others; a restart of ComfyUI returns these")
             report.exit = report.exit or Exit.NOT_BACK
@@ -302,12 +308,6 @@ class Handoff:
                 each.cancel()
             await asyncio.gather(doing, stop, return_exceptions=True)
 
-    async def _sample(self) -> None:
-        while True:
-            await self._look_lowest()
-            await asyncio.sleep(SAMPLE_S)
-
-    async def _look_lowest(self) -> None:
-        figure = await self._memory.others()
-        if self._memory.known:
-            self._lowest = min(self._lowest, figure)
+    async def _take(self) -> float | None:
+        figure = await self._memory.figure()
+        return max(0.0, self._base - figure) if self._memory.known else None

@@ -55,7 +55,7 @@ class Sidecar:
         name = server.url.split("//", 1)[1]
         bounds = Bounds(server.first_guess_mib or server.max_mib, server.max_mib)
         comfyui = ComfyUI(server.url, asking)
-        borrower = Borrower(name, self._ebb, comfyui, Terms(server.device, bounds, server.linger_s, server.wait_s), self._peaks, self._say)
+        borrower = Borrower(name, self._ebb, comfyui, Terms(server.device, bounds, server.linger_s, server.wait_s), self._peaks, self._say, self._borrowers)
         self._borrowers.append(borrower)
         if server.listen:
             gate = Gate(name, server.url, borrower, passing, self._say)

@@ -14,6 +14,7 @@ from .comfyui import ComfyUI, NoComfyUI
 from .job import End, verdict_of
 from .listener import Listener
 from .peaks import Bounds, Peaks
+from .sampling import Most
 from .workflow import fingerprint
 
 IDLE_LOOK_S = 1.0
@@ -27,7 +28,7 @@ class Watcher:
         self._listener = Listener(comfyui.url, session)
         self._job = ""  # that runs
         self._workflow = ""
-        self._most: float | None = None  # it was seen to take
+        self._most: Most | None = None  # that it takes
         self._away = False
         self._told = ""
 
@@ -36,6 +37,7 @@ class Watcher:
             while True:
                 await self._listener.wait(await self._look_or_tell())
         finally:
+            await self._stop_looking()
             await self._listener.close()
 
     async def _look_or_tell(self) -> float:
@@ -66,6 +68,7 @@ class Watcher:
                 self._borrower.forget_card()
             self._away = True
             self._job = ""
+            await self._stop_looking()
             await self._borrower.give_back_if_idle(self._is_away)
             await asyncio.sleep(0.2)  # the websocket's news of that would make it a busy loop
             return AWAY_LOOK_S
@@ -91,22 +94,29 @@ class Watcher:
         job = running[0][1] if running else ""
         if self._job and job != self._job:
             ended, self._job = self._job, ""
-            await self._learn(ended)
+            await self._learn(ended, await self._stop_looking())
         if job != self._job:
-            self._job, self._workflow, self._most = job, fingerprint(running[0][2]) if running else "", None
-        if job:
-            taken = await self._borrower.taken_mib()
-            if taken is not None:
-                self._most = max(self._most or 0.0, taken)
+            self._job, self._workflow = job, fingerprint(running[0][2])
+            self._borrower.began(self._workflow)
+            self._most = Most(self._borrower.taken_mib)
 
-    async def _learn(self, job: str) -> None:
+    async def _stop_looking(self) -> float | None:
+        most, self._most = self._most, None
+        if most is None:
+            return None
+        await most.end()
+        return most.mib
+
+    async def _learn(self, job: str, taken: float | None) -> None:
         try:
             entry = await self._comfyui.history(job)
         except NoComfyUI:
             entry = None
         verdict = verdict_of(entry).end if entry else End.LOST
-        taken, lent = self._most, self._borrower.lent_mib
-        if verdict not in (End.SUCCESS, End.OUT_OF_MEMORY) or taken is None or lent == 0:
+        lent = self._borrower.lent_mib
+        if not self._borrower.holds_only(self._workflow):
+            taken = None  # some of it may be another one's
+        if lent == 0 or not (verdict is End.OUT_OF_MEMORY or (verdict is End.SUCCESS and taken is not None)):
             return  # one that was broken off took less than it needs
         known = self._peaks.knows(self._workflow)
         before = self._peaks.need_mib(self._workflow, self._bounds)
