@@ -110,6 +110,16 @@ class Learning(SidecarCase):
         await self.runs(graphs.work(0.8, mib=9000, color=2))
         await program.shows("took 9000 MiB of 16384 lent")
 
+    async def test_which_workflows_are_the_same_says_what_comfyui_tells_of_its_nodes(self):
+        number = ["INT", {"control_after_generate": True}]
+        self.server.classes = {"EbbTestWork": {"input": {"required": {"mib": number, "seconds": ["FLOAT", {}], "ends": [["well"], {}]}}, "output": ["IMAGE"]}}
+        program = await self.sidecar("--linger", "0.3")
+        await self.runs(graphs.work(0.8, mib=9000))
+        await program.shows("took 9000 MiB of 16384 lent")
+        await until(self.nothing_is_lent)
+        await self.runs(graphs.work(0.8, mib=9001))
+        self.assertEqual([lease["mib"] for lease in self.ebb.given], [16384, 9450])
+
     async def test_a_take_of_a_moment_is_learned(self):
         self.server.spike_mib = 7000
         program = await self.sidecar("--linger", "1")

@@ -16,7 +16,7 @@ from support.programs import ROOT  # noqa: E402
 from support.real_comfyui import free_port  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tools"))
-from comfyui_nodes import NODE_CLASS_MAPPINGS, at_work, client, own_card  # noqa: E402
+from comfyui_nodes import NODE_CLASS_MAPPINGS, at_work, client, lending_nodes, own_card  # noqa: E402
 from comfyui_nodes.ask_node import without_thinking  # noqa: E402
 from comfyui_nodes.held_leases import TTL_S, HeldLeases  # noqa: E402
 
@@ -96,6 +96,13 @@ class Leases(NodesCase):
     async def test_on_another_machine_a_process_number_is_not_sent_since_it_means_nothing_there(self):
         with mock.patch.dict(os.environ, {"EBB_URL": "http://192.0.2.7:8080"}):
             self.assertNotIn("pid", self.leases.wanted(0, 5, 0, 0))
+
+    async def test_in_a_container_where_ebb_does_not_see_our_process_memory_is_lent_by_its_time_alone(self):
+        with mock.patch("os.getpid", return_value=4194303), mock.patch.object(lending_nodes, "leases", self.leases), \
+                mock.patch.object(at_work, "waiting_for", lambda call, late: call.answer()):
+            self.assertEqual(await asyncio.to_thread(lending_nodes.BorrowVram()._acquire, "job", 0, 5, 0, 0), 5)
+        self.assertEqual(await self.held(), [(5, 0)])
+        self.assertEqual(len(self.leases.of("job")), 1)
 
     async def test_the_thread_that_watches_ends_when_nothing_is_held(self):
         leases = HeldLeases(lambda: [])

@@ -18,6 +18,7 @@ from .lease import Lease, acquire_on_gpu, lent_on_gpu
 from .memory import TOLERANCE_MIB, Memory
 from .outcome import Failure
 from .peaks import Bounds, Peaks
+from .workflow import fingerprint
 
 FREE_S = 30.0
 STOP_S = 10.0  # for ComfyUI to let go when the sidecar is told to stop
@@ -60,8 +61,12 @@ class Borrower:
     def forget_card(self) -> None:
         """Another ComfyUI may answer there next time."""
         self._holds = None
+        self._comfyui.forget_classes()
         if not self._leases:
             self._choice = None
+
+    async def workflow_of(self, graph: dict) -> str:
+        return fingerprint(graph, await self._comfyui.classes())
 
     # --- for a job
 

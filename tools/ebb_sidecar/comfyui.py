@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import aiohttp
 
 PATIENCE_S = 15.0
+CLASSES_AGAIN_S = 60.0
 
 
 class NoComfyUI(Exception):
@@ -27,6 +29,8 @@ class ComfyUI:
     def __init__(self, url: str, session: aiohttp.ClientSession):
         self.url = url.rstrip("/")
         self._session = session
+        self._classes: dict = {}
+        self._classes_at = float("-inf")  # when they were asked for in vain
 
     async def _call(self, method: str, path: str, body: dict | None = None) -> tuple[int, Any]:
         try:
@@ -52,6 +56,19 @@ class ComfyUI:
 
     async def stats(self) -> dict:
         return await self._get("/system_stats")
+
+    async def classes(self) -> dict:
+        """Of what type the inputs of all nodes are, asked for once; empty where it is not said."""
+        if not self._classes and time.monotonic() >= self._classes_at + CLASSES_AGAIN_S:
+            try:
+                self._classes = await self._get("/object_info")
+            except NoComfyUI:
+                self._classes_at = time.monotonic()
+        return self._classes
+
+    def forget_classes(self) -> None:
+        """Another ComfyUI, with other nodes, may answer next time."""
+        self._classes, self._classes_at = {}, float("-inf")
 
     async def remaining(self) -> int:
         """Jobs that run or wait: the cheap question."""
@@ -106,7 +123,20 @@ def torch_mib(stats: dict) -> float:
     return held / (1 << 20) if isinstance(held, (int, float)) else 0.0
 
 
+def _argv(stats: dict) -> list[str]:
+    return [str(word) for word in (stats.get("system") or {}).get("argv") or []]
+
+
 def keeps_models_on_gpu(stats: dict) -> str:
     """The option that makes unloading alone useless, or nothing."""
-    argv = [str(word) for word in (stats.get("system") or {}).get("argv", [])]
-    return next((word for word in argv if word in ("--highvram", "--gpu-only")), "")
+    return next((word for word in _argv(stats) if word in ("--highvram", "--gpu-only")), "")
+
+
+def plans_with(stats: dict) -> str:
+    """The options by which it leaves memory free, or takes what is free, with their values; or nothing."""
+    argv, found = _argv(stats), []
+    for i, word in enumerate(argv):
+        if word.split("=")[0] in ("--reserve-vram", "--vram-headroom", "--enable-dynamic-vram"):
+            has_value = "=" not in word and i + 1 < len(argv) and not argv[i + 1].startswith("--")
+            found.append(f"{word} {argv[i + 1]}" if has_value else word)
+    return " ".join(found)

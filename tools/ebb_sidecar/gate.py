@@ -12,7 +12,6 @@ from aiohttp import web
 from yarl import URL
 
 from .borrower import Borrower
-from .workflow import fingerprint
 
 # Of one connection, not of the message (RFC 9110, 7.6.1); what concerns its length is written anew.
 _HOP_BY_HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "expect"}
@@ -58,7 +57,7 @@ class Gate:
         body = await request.read()
         try:
             graph = json.loads(body)["prompt"]
-            workflow = fingerprint(graph)
+            workflow = await self._borrower.workflow_of(graph)
         except (ValueError, KeyError, TypeError, AttributeError):
             return await self._forward(request, body)  # ComfyUI says what is wrong with it
         async with self._borrower.memory_for(workflow):

@@ -42,6 +42,7 @@ class Handoff:
         self._choice = cards.Choice([], "")
         self._queued = False
         self._taken = 0.0
+        self._asked_to_stop = 0
 
     # --- the way there
 
@@ -80,6 +81,8 @@ class Handoff:
             self._note(note)
         if option := comfyui.keeps_models_on_gpu(stats):
             self._note(f"ComfyUI runs with {option}, which keeps models on the GPU when they are unloaded; its cached results are dropped too")
+        if planning := comfyui.plans_with(stats):
+            self._note(f"ComfyUI runs with {planning}: it sizes itself by what is free when a job begins, which the lease is by then; what it leaves free on purpose counts as needed")
         self._warm_mib = comfyui.torch_mib(stats)
         self.report.device = self._choice.devices[0]
         self._memory = Memory(self._ebb, self._choice.devices, self._choice.uuid, self._choice.pid)
@@ -217,6 +220,7 @@ class Handoff:
         while True:
             try:
                 await self._comfyui.cancel(self.report.prompt_id)
+                self._asked_to_stop += 1
             except NoComfyUI:
                 pass  # the wait tells
             verdict = await job.wait_for_end(self._comfyui, self.report.prompt_id, listener, min(until, time.monotonic() + 2.0))
@@ -248,7 +252,7 @@ class Handoff:
         if self._warm_mib > TOLERANCE_MIB:
             self._note(f"ComfyUI held {self._warm_mib:.0f} MiB of earlier jobs already when this one was lent memory: from cold it may take up to {report.taken_mib + self._warm_mib:.0f}")
         if report.exit:
-            self._conclude(ending.of_cancelled(Exit(report.exit), report.text, verdict))
+            self._conclude(ending.of_cancelled(Exit(report.exit), report.text, verdict, self._asked_to_stop))
         elif why := ending.of_verdict(verdict, self._grant_mib):
             self._conclude(why)
         if returned.back or verdict.end is job.End.STILL_RUNNING:

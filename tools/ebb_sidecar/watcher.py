@@ -15,7 +15,6 @@ from .job import End, verdict_of
 from .listener import Listener
 from .peaks import Bounds, Peaks
 from .sampling import Most
-from .workflow import fingerprint
 
 IDLE_LOOK_S = 1.0
 BUSY_LOOK_S = 0.5
@@ -59,6 +58,7 @@ class Watcher:
         try:
             busy = await self._comfyui.remaining() > 0
             running, pending = await self._comfyui.queue() if busy else ([], [])
+            await self._comfyui.classes()
             if self._away:
                 self._say(f"{self._name}: ComfyUI answers again")
             self._away = False
@@ -73,7 +73,8 @@ class Watcher:
             await asyncio.sleep(0.2)  # the websocket's news of that would make it a busy loop
             return AWAY_LOOK_S
         if busy:
-            await self._borrower.ensure_soon(max((self._peaks.need_mib(fingerprint(item[2]), self._bounds) for item in running + pending), default=0))
+            workflows = [await self._borrower.workflow_of(item[2]) for item in running + pending]
+            await self._borrower.ensure_soon(max((self._peaks.need_mib(each, self._bounds) for each in workflows), default=0))
         await self._follow(running)
         if busy:
             self._borrower.busy()
@@ -96,7 +97,7 @@ class Watcher:
             ended, self._job = self._job, ""
             await self._learn(ended, await self._stop_looking())
         if job != self._job:
-            self._job, self._workflow = job, fingerprint(running[0][2])
+            self._job, self._workflow = job, await self._borrower.workflow_of(running[0][2])
             self._borrower.began(self._workflow)
             self._most = Most(self._borrower.taken_mib)
 

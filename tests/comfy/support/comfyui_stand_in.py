@@ -39,9 +39,11 @@ class ComfyUIStandIn:
         self.wakeups_lost = 0  # of the next so many POST /free the worker hears nothing
         self.spike_mib = 0.0  # taken for 0.3 s before everything else
         self.kept_mib = 0.0  # never comes back, whatever is asked
+        self.swallows = False  # its node looks for interrupts, and keeps them to itself
         self.silent = False  # the websocket says nothing after the first status
         self.worker_dead = False  # the job that runs never ends
         self.new_api = False  # has /api/jobs/{id}/cancel
+        self.classes: dict[str, dict] = {}  # what it says of its nodes: nothing
         # What was seen.
         self.frees: list[dict] = []
         self.frees_while_busy = 0
@@ -82,6 +84,7 @@ class ComfyUIStandIn:
             app.router.add_post(prefix + "/interrupt", self._interrupt)
             app.router.add_post(prefix + "/free", self._free)
             app.router.add_get(prefix + "/system_stats", self._stats)
+            app.router.add_get(prefix + "/object_info", self._classes)
         if self.new_api:
             app.router.add_post("/api/jobs/{id}/cancel", self._cancel)
         self._runner = web.AppRunner(app, access_log=None)
@@ -210,8 +213,9 @@ class ComfyUIStandIn:
         for step in range(1, steps + 1):
             await asyncio.sleep(inputs["seconds"] / steps)
             if not inputs["deaf"]:
-                if self._interrupted:
+                if self._interrupted and not self.swallows:
                     raise _Interrupted
+                self._interrupted = False
                 await progress(id, step, steps, "running")
                 await tell("progress", {"value": step, "max": steps, "prompt_id": prompt_id, "node": id})
         if inputs["ends"] == "in an error":
@@ -333,6 +337,9 @@ class ComfyUIStandIn:
         elif self._flags:
             self._wake.set()
         return web.Response()
+
+    async def _classes(self, request: web.Request) -> web.Response:
+        return web.json_response(self.classes)
 
     async def _stats(self, request: web.Request) -> web.Response:
         stats = recorded("system_stats")
