@@ -44,7 +44,7 @@ def parse():
     parser.add_argument("--need", type=whole(1), required=True, metavar="MIB", help="how much the workflow takes beyond what ComfyUI holds when idle; the tool says what was taken")
     parser.add_argument("--device", default="auto", help="Ebb's card: its number in `ebb status`, UUID or PCI address (default: found by ComfyUI's process)")
     parser.add_argument("--at-least", type=whole(1), metavar="MIB", help="go on with a smaller grant of at least this")
-    parser.add_argument("--wait", type=whole(0), default=0, metavar="S", help="wait so long for room on the card (default: 0)")
+    parser.add_argument("--wait", type=whole(0), default=0, metavar="S", help="wait so long for room on the card, before less is taken (default: 0)")
     parser.add_argument("--comfyui", default="http://127.0.0.1:8188", metavar="URL", help="default: %(default)s")
     parser.add_argument("--connect", metavar="ENDPOINT", help="Ebb's endpoint (default: ipc://$XDG_RUNTIME_DIR/ebb/commands)")
     parser.add_argument("--keys", metavar="FILE", help="file of keys for a tcp:// endpoint that wants them")

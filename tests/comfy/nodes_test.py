@@ -104,6 +104,19 @@ class Leases(NodesCase):
         self.assertEqual(await self.held(), [(5, 0)])
         self.assertEqual(len(self.leases.of("job")), 1)
 
+    async def test_with_less_of_use_all_of_it_is_waited_for_first(self):
+        other = (await self.ebb.client.ask("lease", action="acquire", owner="a game", device=0, mib=6, ttl_s=100))["leases"][0]["lease_id"]
+        with mock.patch.object(lending_nodes, "leases", self.leases), mock.patch.object(at_work, "waiting_for", lambda call, late: call.answer()):
+            def lent(wait_s):
+                return asyncio.ensure_future(asyncio.to_thread(lending_nodes.BorrowVram()._acquire_last, "job", 0, 8, 1, wait_s))
+
+            self.assertLess(await lent(1), 8)
+            self.leases.give_back(self.leases.of("job"))
+            waiting = lent(30)
+            await asyncio.sleep(1)
+            await self.ebb.client.ask("lease", action="release", lease_id=other)
+            self.assertEqual(await waiting, 8)
+
     async def test_the_thread_that_watches_ends_when_nothing_is_held(self):
         leases = HeldLeases(lambda: [])
         leases.hold("job", {"lease_id": 99, "mib": 1})

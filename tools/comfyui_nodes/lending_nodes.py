@@ -71,11 +71,22 @@ class BorrowVram(_EveryTime):
                 if why.code != "short_of":
                     raise
         try:
-            lent = self._acquire(job, devices[-1], mib, at_least_mib, wait_s)
+            lent = self._acquire_last(job, devices[-1], mib, at_least_mib, wait_s)
         except BaseException:
             leases.give_back(leases.of(job))
             raise
         return f"{lent} MiB lent"
+
+    def _acquire_last(self, job, device, mib, least_mib, wait_s):
+        # Who says that less is of use is granted less at once: so all of it is waited for first.
+        if 0 < least_mib < mib and wait_s > 0:
+            try:
+                return self._acquire(job, device, mib, 0, wait_s)
+            except EbbError as why:
+                if why.code != "short_of":
+                    raise
+            wait_s = 0
+        return self._acquire(job, device, mib, least_mib, wait_s)
 
     def _acquire(self, job, device, mib, least_mib, wait_s):
         body = leases.wanted(device, mib, least_mib, wait_s)

@@ -76,6 +76,7 @@ class Borrower:
         self._coming += 1
         try:
             await self.ensure(self._peaks.need_mib(workflow, self._terms.bounds), self._terms.wait_s)
+            self.began(workflow)  # a short job may have ended before anybody looks at the queue
             yield
         finally:
             self._coming -= 1
