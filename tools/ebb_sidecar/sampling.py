@@ -15,6 +15,7 @@ class Most:
     def __init__(self, take: Callable[[], Awaitable[float | None]]):
         self._take = take
         self.mib: float | None = None
+        self._ended = False
         self._looking = asyncio.ensure_future(self._run())
 
     async def look(self) -> None:
@@ -23,11 +24,12 @@ class Most:
             self.mib = max(self.mib or 0.0, taken)
 
     async def _run(self) -> None:
-        while True:
+        while not self._ended:
             began = time.monotonic()
             await self.look()
             await asyncio.sleep(max(SAMPLE_S, REST * (time.monotonic() - began)))
 
     async def end(self) -> None:
+        self._ended = True  # a cancellation alone can be lost in a look: wait_for of Python 3.11 drops one that comes with its result
         self._looking.cancel()
         await asyncio.gather(self._looking, return_exceptions=True)
