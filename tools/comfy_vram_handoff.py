@@ -2,6 +2,7 @@
 # tools/comfy_vram_handoff.py: runs one ComfyUI workflow in memory that Ebb lends for it (docs/COMFYUI.md).
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
 from dataclasses import asdict
@@ -18,11 +19,15 @@ EXIT_CODES = """exit codes: 0 done, 1 the job failed, 2 wrong arguments or a car
 workflow, 5 no ComfyUI or the job was lost, 6 time-out, 7 no Ebb, 8 out of memory, 9 done but ComfyUI keeps memory, 130 interrupted"""
 
 
-def whole(least):
+MIB_MAX = 1 << 20
+WAIT_MAX_S = 3600  # Ebb's own limit
+
+
+def whole(least, most):
     def parse(text):
-        number = int(text) if text.isdigit() else -1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least}")
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
         return number
     return parse
 
@@ -41,10 +46,10 @@ def parse():
     parser = argparse.ArgumentParser(prog="comfy_vram_handoff", epilog=EXIT_CODES, description="Borrows memory of a card from Ebb, runs a ComfyUI workflow in it, and gives it back. "
                                      "The names of the pictures go to stdout, everything else to stderr.")
     parser.add_argument("workflow", help="a workflow in API format (ComfyUI: Workflow > Export (API))")
-    parser.add_argument("--need", type=whole(1), required=True, metavar="MIB", help="how much the workflow takes beyond what ComfyUI holds when idle; the tool says what was taken")
+    parser.add_argument("--need", type=whole(1, MIB_MAX), required=True, metavar="MIB", help="how much the workflow takes beyond what ComfyUI holds when idle; the tool says what was taken")
     parser.add_argument("--device", default="auto", help="Ebb's card: its number in `ebb status`, UUID or PCI address (default: found by ComfyUI's process)")
-    parser.add_argument("--at-least", type=whole(1), metavar="MIB", help="go on with a smaller grant of at least this")
-    parser.add_argument("--wait", type=whole(0), default=0, metavar="S", help="wait so long for room on the card (default: 0)")
+    parser.add_argument("--at-least", type=whole(1, MIB_MAX), metavar="MIB", help="go on with a smaller grant of at least this")
+    parser.add_argument("--wait", type=whole(0, WAIT_MAX_S), default=0, metavar="S", help="wait so long for room on the card (default: 0)")
     parser.add_argument("--comfyui", default="http://127.0.0.1:8188", metavar="URL", help="default: %(default)s")
     parser.add_argument("--connect", metavar="ENDPOINT", help="Ebb's endpoint (default: ipc://$XDG_RUNTIME_DIR/ebb/commands)")
     parser.add_argument("--keys", metavar="FILE", help="file of keys for a tcp:// endpoint that wants them")
@@ -64,7 +69,8 @@ def parse():
 
 
 def say(text):
-    print("comfy_vram_handoff: " + text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a terminal that was closed; what is lent is given back all the same
+        print("comfy_vram_handoff: " + text, file=sys.stderr, flush=True)
 
 
 def main():

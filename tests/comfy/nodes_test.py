@@ -94,6 +94,17 @@ class Leases(NodesCase):
         self.assertRegex(str(short.exception), r"\d+ MiB")
         self.assertGreaterEqual((await self.borrow(mib=500, min_mib=5))[1], 5)
 
+    async def test_an_ebb_that_does_not_see_comfyuis_process_lends_all_the_same_for_a_time(self):
+        with mock.patch("os.getpid", return_value=4_000_001):
+            wanted = self.leases.wanted(0, 5, 0, 0)
+        answer = await asyncio.to_thread(self.leases.ask_for, wanted, lambda body: client.ask("POST", "/v1/vram/leases", body))
+        self.leases.hold("job", answer)
+        (lease,) = await self.ebb.leases()
+        self.assertEqual((lease["mib"], lease["pid"]), (5, 0))
+        self.assertLessEqual(lease["ends_in_s"], TTL_S)
+        with self.assertRaisesRegex(client.EbbError, "mib"):
+            await asyncio.to_thread(self.leases.ask_for, wanted | {"mib": 0}, lambda body: client.ask("POST", "/v1/vram/leases", body))
+
     async def test_on_another_machine_a_process_number_is_not_sent_since_it_means_nothing_there(self):
         with mock.patch.dict(os.environ, {"EBB_URL": "http://192.0.2.7:8080"}):
             self.assertNotIn("pid", self.leases.wanted(0, 5, 0, 0))

@@ -78,8 +78,10 @@ class BorrowVram(_EveryTime):
         return f"{lent} MiB lent"
 
     def _acquire(self, job, device, mib, least_mib, wait_s):
-        call = Call("POST", "/v1/vram/leases", leases.wanted(device, mib, least_mib, wait_s), wait_s)
-        answer = at_work.waiting_for(call, lambda late: leases.give_back([leases.hold(job, late)[0]]))
+        def ask(wanted):
+            return at_work.waiting_for(Call("POST", "/v1/vram/leases", wanted, wait_s), lambda late: leases.give_back([leases.hold(job, late)[0]]))
+
+        answer = leases.ask_for(leases.wanted(device, mib, least_mib, wait_s), ask)
         return leases.hold(job, answer)[1]
 
 

@@ -41,7 +41,8 @@ class Borrower:
         self._coming = 0  # jobs that are on their way into the queue
         self._busy_at = time.monotonic()
         self._changing = asyncio.Lock()
-        self._in_vain_at = 0.0
+        self._in_vain_at = float("-inf")
+        self._in_vain_s = 0.0  # that took
         self._told = ""
 
     @property
@@ -69,11 +70,12 @@ class Borrower:
     async def ensure(self, mib: int, again_s: float = 0.0) -> None:
         """Never fails: a job without its memory is slow, and its owner is not to blame. `again_s`: not so soon after it was in vain."""
         self._busy_at = time.monotonic()
-        if mib <= self._asked_mib or time.monotonic() < self._in_vain_at + again_s:
+        if mib <= self._asked_mib or self._is_too_soon(again_s):
             return
         async with self._changing:
-            if mib <= self._asked_mib:
+            if mib <= self._asked_mib or self._is_too_soon(again_s):
                 return
+            began = time.monotonic()
             try:
                 await self._enlarge(mib)
                 return
@@ -84,6 +86,11 @@ class Borrower:
             except Failure as why:
                 self._tell_once(why.text())
             self._in_vain_at = time.monotonic()
+            self._in_vain_s = self._in_vain_at - began
+
+    def _is_too_soon(self, again_s: float) -> bool:
+        """An Ebb that is there and gives no answer costs one job in a while its time, not each."""
+        return time.monotonic() < self._in_vain_at + max(again_s, 5.0 * self._in_vain_s if self._in_vain_s > 1.0 else 0.0)
 
     async def _enlarge(self, mib: int) -> None:
         began = time.monotonic()
@@ -131,7 +138,7 @@ class Borrower:
                 return
             began = time.monotonic()
             back = await give_back(self._comfyui, self._memory.others, self._base - TOLERANCE_MIB, FREE_S, 0.0, wanted=lambda: self._coming > 0)
-            if self._coming or back.busy:
+            if self._coming or back.busy or back.silent:
                 return  # the lease is wanted again
             await self._end()
             if back.back:

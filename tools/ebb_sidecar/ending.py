@@ -25,8 +25,8 @@ def of_cancelled(code: Exit, text: str, verdict: Verdict) -> Failure:
     """A job that we ended, for a reason of ours."""
     advice = {Exit.TIMED_OUT: "a longer --timeout", Exit.REFUSED: "mend the workflow, or --allow-partial"}.get(code, "")
     became = {
-        End.STILL_RUNNING: "the job still runs: nothing in it looks for interrupts, or ComfyUI's worker is dead, and only a restart of ComfyUI ends it",
+        End.STILL_RUNNING: f"whether the job still runs is not known: {verdict.text}" if verdict.text else "the job still runs: nothing in it looks for interrupts, or ComfyUI's worker is dead, and only a restart of ComfyUI ends it",
         End.SUCCESS: "the job was done before it could be cancelled",
-        End.GONE: "ComfyUI does not answer any more",
+        End.GONE: "ComfyUI has ended",
     }.get(verdict.end, "the job was cancelled")
     return Failure(code, text, advice, f"{NOW}; {became}")

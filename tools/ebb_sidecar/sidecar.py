@@ -34,7 +34,7 @@ class Sidecar:
 
     async def run(self) -> None:
         stop = asyncio.Event()
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(each, stop.set)
         # Without a limit to connections: an open page holds one for its websocket, and jobs wait in theirs.
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False) as passing, aiohttp.ClientSession() as asking:
@@ -48,7 +48,8 @@ class Sidecar:
                 for each in [*watchers, stopping]:
                     each.cancel()
                 await asyncio.gather(*watchers, stopping, return_exceptions=True)
-                await asyncio.gather(*(gate.stop() for gate in self._gates), *(borrower.end() for borrower in self._borrowers))
+                await asyncio.gather(*(gate.stop() for gate in self._gates))
+                await asyncio.gather(*(borrower.end() for borrower in self._borrowers))
         self._say("stopped; what was lent is given back")
 
     async def _serve(self, server: Server, asking: aiohttp.ClientSession, passing: aiohttp.ClientSession) -> None:
