@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -73,6 +74,17 @@ def say(text):
         print("comfy_vram_handoff: " + text, file=sys.stderr, flush=True)
 
 
+def show(came, given):
+    if given.json:
+        print(json.dumps(asdict(came)))
+    else:
+        for name in came.pictures:
+            print(name)
+    if not given.quiet and came.seconds:
+        print("- " + ", ".join(f"{what} {time:.2f} s" for what, time in came.seconds.items()) + f"; taken {came.taken_mib:.0f} of {came.lease_mib} MiB", file=sys.stderr)
+    sys.stdout.flush()
+
+
 def main():
     given = parse()
     options = report.Options(given.workflow, given.need, given.device, given.comfyui, given.at_least, given.wait, given.timeout, given.cancel_timeout,
@@ -89,13 +101,14 @@ def main():
         came = report.Report(exit=outcome.Exit.BAD_INPUT, text=str(why))
     if came.text:
         say(came.text)
-    if given.json:
-        print(json.dumps(asdict(came)))
-    else:
-        for name in came.pictures:
-            print(name)
-    if not given.quiet and came.seconds:
-        print("- " + ", ".join(f"{what} {time:.2f} s" for what, time in came.seconds.items()) + f"; taken {came.taken_mib:.0f} of {came.lease_mib} MiB", file=sys.stderr)
+    try:
+        show(came, given)
+    except OSError as why:  # the terminal was closed, or nobody reads
+        say(f"what came of it cannot be printed: {why.strerror}")
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        return int(came.exit) or int(outcome.Exit.JOB_FAILED)
     return int(came.exit)
 
 
