@@ -11,17 +11,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    from ebb_sidecar import bus, handoff, outcome, report
+    from ebb_sidecar import bus, handoff, outcome, report, settings
     from ebb_sidecar.progress import Progress
 except ImportError as missing:
     sys.exit(f"comfy_vram_handoff: {missing}; on Debian: apt-get install python3-zmq python3-msgpack python3-aiohttp, and run it by /usr/bin/python3")
 
 EXIT_CODES = """exit codes: 0 done, 1 the job failed, 2 wrong arguments or a card that cannot be told, 3 Ebb cannot lend that much, 4 ComfyUI does not take the
 workflow, 5 no ComfyUI or the job was lost, 6 time-out, 7 no Ebb, 8 out of memory, 9 done but ComfyUI keeps memory, 130 interrupted"""
-
-
-MIB_MAX = 1 << 20
-WAIT_MAX_S = 3600  # Ebb's own limit
 
 
 def whole(least, most):
@@ -47,10 +43,10 @@ def parse():
     parser = argparse.ArgumentParser(prog="comfy_vram_handoff", epilog=EXIT_CODES, description="Borrows memory of a card from Ebb, runs a ComfyUI workflow in it, and gives it back. "
                                      "The names of the pictures go to stdout, everything else to stderr.")
     parser.add_argument("workflow", help="a workflow in API format (ComfyUI: Workflow > Export (API))")
-    parser.add_argument("--need", type=whole(1, MIB_MAX), required=True, metavar="MIB", help="how much the workflow takes beyond what ComfyUI holds when idle; the tool says what was taken")
+    parser.add_argument("--need", type=whole(1, settings.MIB_MAX), required=True, metavar="MIB", help="how much the workflow takes beyond what ComfyUI holds when idle; the tool says what was taken")
     parser.add_argument("--device", default="auto", help="Ebb's card: its number in `ebb status`, UUID or PCI address (default: found by ComfyUI's process)")
-    parser.add_argument("--at-least", type=whole(1, MIB_MAX), metavar="MIB", help="go on with a smaller grant of at least this")
-    parser.add_argument("--wait", type=whole(0, WAIT_MAX_S), default=0, metavar="S", help="wait so long for room on the card (default: 0)")
+    parser.add_argument("--at-least", type=whole(1, settings.MIB_MAX), metavar="MIB", help="go on with a smaller grant of at least this")
+    parser.add_argument("--wait", type=whole(0, settings.WAIT_MAX_S), default=0, metavar="S", help="wait so long for room on the card (default: 0)")
     parser.add_argument("--comfyui", default="http://127.0.0.1:8188", metavar="URL", help="default: %(default)s")
     parser.add_argument("--connect", metavar="ENDPOINT", help="Ebb's endpoint (default: ipc://$XDG_RUNTIME_DIR/ebb/commands)")
     parser.add_argument("--keys", metavar="FILE", help="file of keys for a tcp:// endpoint that wants them")
@@ -64,7 +60,7 @@ def parse():
     arguments = parser.parse_args()
     if arguments.at_least and arguments.at_least > arguments.need:
         parser.error(f"--at-least {arguments.at_least} is more than --need {arguments.need}")
-    if not arguments.comfyui.startswith(("http://", "https://")):
+    if not settings.is_address(arguments.comfyui):
         parser.error(f"--comfyui {arguments.comfyui!r} is no address such as http://127.0.0.1:8188")
     return arguments
 

@@ -13,8 +13,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from support import graphs  # noqa: E402
 from support.cases import Case  # noqa: E402
 from support.programs import until  # noqa: E402
+from support.simulated_gpu import SimulatedGpu  # noqa: E402
 
-from ebb_sidecar import comfyui, giving_back, handoff, job, outcome, report  # noqa: E402
+from ebb_sidecar import borrower, comfyui, giving_back, handoff, job, outcome, report, settings, sidecar, watcher  # noqa: E402
 from ebb_sidecar.listener import Listener  # noqa: E402
 from ebb_sidecar.progress import Progress  # noqa: E402
 
@@ -129,6 +130,36 @@ class Stalls(Case):
         self.assertEqual((came.exit, came.verdict), (outcome.Exit.TIMED_OUT, "still running"))
         self.assertIn("whether the job still runs is not known: ComfyUI at", came.text)
         self.server.stalled = False
+
+    async def test_the_sidecar_keeps_what_it_lent_to_a_comfyui_that_stalls_and_ends_it_when_its_port_is_closed(self):
+        for where, name, value in ((borrower, "FREE_S", 0.5), (watcher, "AWAY_LOOK_S", 0.2), (watcher, "IDLE_LOOK_S", 0.2)):
+            patch = mock.patch.object(where, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        gpu = SimulatedGpu(24000)
+        server = await self.comfyui(gpu=gpu)
+        ebb = await self.ebb_on((gpu, 22000))
+        said = []
+        running = asyncio.ensure_future(sidecar.Sidecar(settings.of_one(settings.Server(server.url, device="0", linger_s=0.3), ebb.endpoint, "", "off"), said.append).run())
+        async with self.session.post(server.url + "/prompt", json={"prompt": graphs.work(2, mib=5000)}) as answer:
+            self.assertEqual(answer.status, 200)
+        await until(lambda: ebb.leases)
+        await asyncio.sleep(0.5)
+        server.stalled = True
+        await asyncio.sleep(5)
+        self.assertIn("ended", [what for what, _ in server.events])
+        self.assertEqual((len(ebb.leases), running.done()), (1, False), said)
+        server.stalled = False
+        await until(lambda: not ebb.leases, 10)
+        self.assertTrue(any("given back after" in text for text in said), said)
+        async with self.session.post(server.url + "/prompt", json={"prompt": graphs.work(5, mib=5000, color=2)}) as answer:
+            self.assertEqual(answer.status, 200)
+        await until(lambda: ebb.leases)
+        await server.die()
+        await until(lambda: not ebb.leases, 10)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await server.start()
 
 
 if __name__ == "__main__":

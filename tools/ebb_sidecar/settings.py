@@ -43,7 +43,7 @@ def _check(server: Server, where: str) -> Server:
     def wrong(name: str, allowed: str) -> Wrong:
         return Wrong(f"{where}{name} = {getattr(server, name)!r}: allowed is {allowed}")
 
-    if not _is_address(server.url):
+    if not is_address(server.url):
         raise wrong("url", "an address such as http://127.0.0.1:8188")
     if server.listen:
         host, _ = address_of(server.listen, lambda: wrong("listen", 'address:port, such as "127.0.0.1:8189", or "" to watch only'))
@@ -60,7 +60,7 @@ def _check(server: Server, where: str) -> Server:
     return server
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
     try:
         url = urlsplit(text)
         return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0  # a port above 65535 raises

@@ -66,7 +66,8 @@ class Sidecar:
             except OSError as why:
                 raise Wrong(f"cannot listen on {server.listen}: {why.strerror}; name another address with listen") from why
             self._gates.append(gate)
-            self._say(f"{name}: open http://{host}:{gate.port}; there a job waits until its memory is lent")
+            self._say(f"{name}: open http://{host}:{gate.port}; there a job waits until its memory is lent"
+                      + ("; whoever reaches that port can use ComfyUI, which has no login" if server.allow_network else ""))
         else:
             self._say(f"{name}: its queue is watched; jobs do not wait for memory (listen opens a port where they do)")
         await Watcher(name, comfyui, borrower, bounds, self._peaks, asking, self._say).run()
