@@ -12,7 +12,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from sidecar_test import SidecarCase  # noqa: E402
 from support import graphs  # noqa: E402
-from support.programs import until  # noqa: E402
+from support.programs import Program, tool, until  # noqa: E402
+from support.real_comfyui import free_port  # noqa: E402
 
 
 class BrokenOff(SidecarCase):
@@ -33,11 +34,11 @@ class BrokenOff(SidecarCase):
         server.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         return server
 
-    async def raw(self, request: bytes) -> bytes:
+    async def raw(self, request: bytes, n_bytes: int = -1) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(request)
         try:
-            return await asyncio.wait_for(reader.read(), 20)
+            return await asyncio.wait_for(reader.read(n_bytes), 20)
         except ConnectionResetError:
             return b""
         finally:
@@ -81,6 +82,12 @@ class BrokenOff(SidecarCase):
             writer.transport.abort()
             await asyncio.gather(writer.wait_closed(), return_exceptions=True)
         await asyncio.sleep(0.5)
+        self.assertNotIn("Traceback", program.err)
+
+    async def test_a_websocket_that_is_none_leaves_no_traceback(self):
+        program = await self.sidecar()
+        answer = await self.raw(b"GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", 1000)
+        self.assertRegex(answer, rb"^HTTP/1.1 4\d\d")
         self.assertNotIn("Traceback", program.err)
 
     async def test_a_body_that_nests_too_deep_is_comfyuis_to_refuse(self):
@@ -128,6 +135,17 @@ class Stopping(SidecarCase):
         await self.runs(graphs.work(0.2))
         program.send(signal.SIGHUP)
         self.assertEqual(((await program.end(60)).code, self.ebb.leases), (0, {}))
+
+
+    async def test_one_that_was_started_to_outlive_its_terminal_does(self):
+        self.port = free_port()
+        program = await Program.start("nohup", *tool("comfy_sidecar.py"), "--comfyui", self.server.url, "--connect", self.ebb.endpoint, "--device", "0", "--peaks-file", "off",
+                                      "--listen", f"127.0.0.1:{self.port}")
+        self.addAsyncCleanup(program.kill)
+        await program.shows("open http")
+        program.send(signal.SIGHUP)
+        await self.runs(graphs.work(0.2))
+        self.assertEqual(len(self.ebb.leases), 1)
 
 
 class AnEbbThatGivesNoAnswer(SidecarCase):

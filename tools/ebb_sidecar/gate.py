@@ -148,16 +148,18 @@ class Gate:
         except (aiohttp.ClientError, asyncio.TimeoutError):
             return web.Response(status=502)
         here = web.WebSocketResponse(max_msg_size=0, autoclose=False, autoping=False)
-        await here.prepare(request)
-        ways = [asyncio.ensure_future(_copy(there, here)), asyncio.ensure_future(_copy(here, there))]
+        ways: list[asyncio.Future] = []
         try:
+            await here.prepare(request)
+            ways += [asyncio.ensure_future(_copy(there, here)), asyncio.ensure_future(_copy(here, there))]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             await there.close()
-            await here.close()
+            if here.prepared:
+                await here.close()
         return here
 
 

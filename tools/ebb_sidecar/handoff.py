@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from .memory import TOLERANCE_MIB, Memory
 from .outcome import Exit, Failure
 from .progress import Progress, explain_refusal
 from .report import Options, Report
+from .stop_signals import stop_signals
 
 CONTEXT_MIB = 640  # a CUDA context took 305 to 527; below 613 a start was seen to fail
 SAMPLE_S = 0.5
@@ -49,7 +49,7 @@ class Handoff:
 
     async def run(self) -> Report:
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for each in stop_signals():
             loop.add_signal_handler(each, self._signalled)
         flow = workflow.read(self._options.workflow)
         async with aiohttp.ClientSession() as session:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from .comfyui import ComfyUI
 from .gate import Gate
 from .peaks import Bounds, Peaks, default_file
 from .settings import Server, Settings, Wrong, address_of
+from .stop_signals import stop_signals
 from .watcher import Watcher
 
 
@@ -34,7 +34,7 @@ class Sidecar:
 
     async def run(self) -> None:
         stop = asyncio.Event()
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for each in stop_signals():
             asyncio.get_running_loop().add_signal_handler(each, stop.set)
         # Without a limit to connections: an open page holds one for its websocket, and jobs wait in theirs.
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False) as passing, aiohttp.ClientSession() as asking:
