@@ -89,17 +89,10 @@ class BorrowVram(_EveryTime):
         return self._acquire(job, device, mib, least_mib, wait_s)
 
     def _acquire(self, job, device, mib, least_mib, wait_s):
-        body = leases.wanted(device, mib, least_mib, wait_s)
-        try:
-            return self._ask(job, body, wait_s)
-        except EbbError as why:
-            if why.code != "bad_value" or body.pop("pid", None) is None:
-                raise
-        return self._ask(job, body, wait_s)  # in a container our process has another number than Ebb sees: the lease's time ends it
+        def ask(wanted):
+            return at_work.waiting_for(Call("POST", "/v1/vram/leases", wanted, wait_s), lambda late: leases.give_back([leases.hold(job, late)[0]]))
 
-    @staticmethod
-    def _ask(job, body, wait_s):
-        answer = at_work.waiting_for(Call("POST", "/v1/vram/leases", body, wait_s), lambda late: leases.give_back([leases.hold(job, late)[0]]))
+        answer = leases.ask_for(leases.wanted(device, mib, least_mib, wait_s), ask)
         return leases.hold(job, answer)[1]
 
 

@@ -50,8 +50,9 @@ class Borrower:
         self._coming = 0  # jobs that are on their way into the queue
         self._busy_at = time.monotonic()
         self._changing = asyncio.Lock()
-        self._in_vain_at = 0.0  # and how long nobody asks again from then on, unless a job waits for it
+        self._in_vain_at = float("-inf")  # and how long nobody asks again from then on, unless a job waits for it
         self._again_s = 0.0
+        self._unanswered_s = 0.0  # what that ask took without an answer about room
         self._told = ""
 
     @property
@@ -90,25 +91,33 @@ class Borrower:
     async def ensure(self, mib: int, wait_s: int) -> None:
         """Never fails: a job without its memory is slow, and its owner is not to blame."""
         came = self._busy_at = time.monotonic()
-        if mib <= self.lent_mib:
+        if mib <= self.lent_mib or self._is_too_soon():
             return
         async with self._changing:
             # One that was in vain meanwhile has waited for this one too.
-            if mib <= self.lent_mib or self._in_vain_at > came:
+            if mib <= self.lent_mib or self._in_vain_at > came or self._is_too_soon():
                 return
+            began, answered = time.monotonic(), False
             try:
                 await self._enlarge(mib, wait_s)
+                answered = True
                 if mib <= self.lent_mib:
                     self._again_s = 0.0
                     return
             except (NoDaemon, NoComfyUI) as why:
                 self._tell_once(f"{why}; jobs run in what is free")
             except EbbError as why:
+                answered = why.code == "short_of"  # which may have been waited for
                 if not (self._leases and why.code == "short_of"):  # that it is too little was said when that was lent
                     self._tell_once(f"Ebb lends nothing ({why.code}: {why.text}); jobs run in what is free")
             except Failure as why:
                 self._tell_once(why.text())
             self._in_vain_at, self._again_s = time.monotonic(), min(AGAIN_MAX_S, max(AGAIN_S, self._again_s * 2))
+            self._unanswered_s = 0.0 if answered else self._in_vain_at - began
+
+    def _is_too_soon(self) -> bool:
+        """An Ebb that is there and gives no answer costs one job in a while its time, not each."""
+        return self._unanswered_s > 1.0 and time.monotonic() < self._in_vain_at + 5.0 * self._unanswered_s
 
     async def _enlarge(self, mib: int, wait_s: int) -> None:
         began = time.monotonic()
@@ -184,7 +193,7 @@ class Borrower:
                 return
             began = time.monotonic()
             back = await self._let_go(FREE_S, wanted=lambda: self._coming > 0)
-            if self._coming or back.busy:
+            if self._coming or back.busy or back.silent:
                 return  # the lease is wanted again
             await self._end()
             if back.back:
@@ -197,7 +206,7 @@ class Borrower:
             back = await give_back(self._comfyui, self._memory.figure, float("-inf"), patience_s, 0.0, wanted=wanted, least_posts=2)
         else:
             back = await give_back(self._comfyui, self._memory.figure, self._before - TOLERANCE_MIB, patience_s, 0.0, wanted=wanted)
-        if back.back:
+        if back.back and not back.silent:
             self._holds = set()
         return back
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from typing import Any
 
@@ -14,7 +15,12 @@ CLASSES_AGAIN_S = 60.0
 
 
 class NoComfyUI(Exception):
-    """It does not answer: not running, starting, or gone."""
+    """It does not answer. `is_away`: nobody is there, its connections are refused or end; otherwise it may only be slow, and hold what it has.
+    `was_sent`: the question may have reached it all the same."""
+
+    def __init__(self, text: str, is_away: bool = False, was_sent: bool = True):
+        super().__init__(text)
+        self.is_away, self.was_sent = is_away, was_sent
 
 
 class Refused(Exception):
@@ -37,8 +43,12 @@ class ComfyUI:
             async with self._session.request(method, self.url + path, json=body, timeout=aiohttp.ClientTimeout(total=PATIENCE_S)) as answer:
                 is_json = answer.content_type == "application/json"
                 return answer.status, await (answer.json() if is_json else answer.text())
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as why:
-            raise NoComfyUI(f"ComfyUI does not answer at {self.url}: {str(why) or type(why).__name__}") from why
+        except asyncio.TimeoutError as why:
+            raise NoComfyUI(f"ComfyUI at {self.url} gives no answer within {PATIENCE_S:.0f} s") from why
+        except (aiohttp.ClientError, OSError, ValueError) as why:
+            is_unsent = isinstance(why, aiohttp.ClientConnectorError)
+            is_away = why.os_error.errno == errno.ECONNREFUSED if is_unsent else isinstance(why, (aiohttp.ClientConnectionError, ConnectionError))
+            raise NoComfyUI(f"ComfyUI does not answer at {self.url}: {str(why) or type(why).__name__}", is_away, not is_unsent) from why
 
     async def _get(self, path: str) -> dict:
         status, answer = await self._call("GET", path)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -24,12 +23,14 @@ from .outcome import Exit, Failure
 from .progress import Progress, explain_refusal
 from .report import Options, Report
 from .sampling import Most
+from .stop_signals import stop_signals
 
 CONTEXT_MIB = 640  # a CUDA context took 305 to 527; below 613 a start was seen to fail
+SETTLE_S = 3.0  # for a ComfyUI that answers again to take what was sent to it meanwhile
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM."""
+    """Ctrl-C, SIGTERM, or a terminal that was closed."""
 
 
 class Handoff:
@@ -41,6 +42,7 @@ class Handoff:
         self._leases: list[lease.Lease] = []
         self._choice = cards.Choice([], "")
         self._queued = False
+        self._unsure = False  # whether it was
         self._taken = 0.0
         self._asked_to_stop = 0
 
@@ -48,7 +50,7 @@ class Handoff:
 
     async def run(self) -> Report:
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in stop_signals():
             loop.add_signal_handler(each, self._signalled)
         flow = workflow.read(self._options.workflow)
         async with aiohttp.ClientSession() as session:
@@ -173,7 +175,7 @@ class Handoff:
         before = time.monotonic()
         until = before + self._options.timeout_s
         await self._submit(flow, listener)
-        waiting = job.wait_for_end(self._comfyui, self.report.prompt_id, listener, until, self._progress.place)
+        waiting = job.wait_for_end(self._comfyui, self.report.prompt_id, listener, until, self._progress.place, SETTLE_S if self._unsure else 0.0)
         try:
             verdict = await self._or_stop(waiting)
         except Interrupted:
@@ -181,6 +183,8 @@ class Handoff:
         else:
             if verdict.end is job.End.STILL_RUNNING:
                 verdict = await self._cancel(listener, Exit.TIMED_OUT, f"the job was not done within {self._options.timeout_s:.0f} s")
+        if self._unsure and verdict.end is job.End.LOST:
+            verdict.text = "ComfyUI did not answer when the workflow was sent, and does not know it now that it does: nothing was queued"
         self.report.seconds["job"] = time.monotonic() - before
         return verdict
 
@@ -192,9 +196,10 @@ class Handoff:
         except Refused as why:
             raise Failure(Exit.REFUSED, "ComfyUI does not take the workflow: " + explain_refusal(why.answer), "mend the workflow, and try it in ComfyUI's page", nothing) from why
         except NoComfyUI as why:
-            if not await self._was_queued():  # the answer may have been lost, not the question
+            if not why.was_sent:
                 raise Failure(Exit.NO_COMFYUI, str(why), "look at ComfyUI's log; " + await self._how_to_start(), nothing) from why
-            answer = {}
+            answer, self._unsure = {}, True  # the answer may have been lost, not the question: its id tells, as soon as ComfyUI answers
+            self._note(f"{why}; whether the workflow was queued is asked until it does")
         self._queued = True
         dropped = answer.get("node_errors") or {}
         if dropped and not self._options.allow_partial:
@@ -203,27 +208,21 @@ class Handoff:
             self._progress.phase(self.report.text)
         elif dropped:
             self._note("ComfyUI leaves out a part of the workflow: " + explain_refusal({"node_errors": dropped}))
-        self._progress.phase(f"queued as {id}")
-
-    async def _was_queued(self) -> bool:
-        try:
-            running, pending = await self._comfyui.queue()
-            return any(item[1] == self.report.prompt_id for item in running + pending) or await self._comfyui.history(self.report.prompt_id) is not None
-        except NoComfyUI:
-            return False
+        self._progress.phase(f"queued as {id}" if not self._unsure else f"perhaps queued as {id}")
 
     async def _cancel(self, listener: Listener, code: Exit, text: str) -> job.Verdict:
         """Ends our job and waits until it has really ended: a node may be deaf to interrupts. The lease stays meanwhile."""
         self.report.exit, self.report.text = code, text
         self._progress.phase((text + "; " if text else "") + "cancelling the job")
         until = time.monotonic() + self._options.cancel_s
+        settle_s = SETTLE_S if self._unsure else 0.0
         while True:
             try:
                 await self._comfyui.cancel(self.report.prompt_id)
                 self._asked_to_stop += 1
             except NoComfyUI:
                 pass  # the wait tells
-            verdict = await job.wait_for_end(self._comfyui, self.report.prompt_id, listener, min(until, time.monotonic() + 2.0))
+            verdict = await job.wait_for_end(self._comfyui, self.report.prompt_id, listener, min(until, time.monotonic() + 2.0 + settle_s), settle_s=settle_s)
             if verdict.end is not job.End.STILL_RUNNING or time.monotonic() >= until:
                 return verdict
 

@@ -1,7 +1,7 @@
 # tools/ebb_sidecar/lease.py: memory of a card that Ebb lends us, kept for as long as it is needed.
 #
 # A lease has three ends besides ours: its time (ttl_s), which is renewed in thirds; this process (pid); and, on another machine or in
-# another container, where a pid means nothing, its time alone. So whatever becomes of us, Ebb has its memory back.
+# a container, where a pid means nothing, its time alone. So whatever becomes of us, Ebb has its memory back.
 from __future__ import annotations
 
 import asyncio
@@ -37,14 +37,14 @@ class Lease:
         asked = {"action": "acquire", "owner": owner[:60], "device": device, "mib": mib, "min_mib": min_mib, "ttl_s": ttl_s, "wait_s": wait_s,
                  "pid": os.getpid() if ebb.is_local else None, "id": str(uuid.uuid4())}
         try:
-            return cls(ebb, asked, await ebb.ask("lease", patience_s=wait_s + RESIZE_S, **asked), say)
+            granted = await ebb.ask("lease", patience_s=wait_s + RESIZE_S, **asked)
         except EbbError as why:
             if why.code != "bad_value" or asked["pid"] is None:
                 raise
-        # Ebb on this machine may still count processes otherwise: a container has numbers of its own.
-        asked["pid"] = None
-        granted = await ebb.ask("lease", patience_s=wait_s + RESIZE_S, **asked)
-        say(f"Ebb does not see this process (one of the two is in a container): if it is killed, its lease ends {ttl_s} s later, not with it")
+            # It does not see our process: one of us is in a container. Anything else that is wrong is refused again.
+            asked |= {"pid": None, "id": str(uuid.uuid4())}
+            granted = await ebb.ask("lease", patience_s=wait_s + RESIZE_S, **asked)
+            say(f"Ebb does not see this process ({why.text.split(';')[0]}); if it is killed, its lease ends within {ttl_s} s")
         return cls(ebb, asked, granted, say)
 
     async def _keep(self) -> None:

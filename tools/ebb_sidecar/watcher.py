@@ -67,9 +67,10 @@ class Watcher:
                 self._say(f"{self._name}: {why}; waiting for it")
                 self._borrower.forget_card()
             self._away = True
-            self._job = ""
-            await self._stop_looking()
-            await self._borrower.give_back_if_idle(self._is_away)
+            if why.is_away:  # otherwise it holds what it has, and its job may go on
+                self._job = ""
+                await self._stop_looking()
+                await self._borrower.give_back_if_idle(self._is_away)
             await asyncio.sleep(0.2)  # the websocket's news of that would make it a busy loop
             return AWAY_LOOK_S
         if busy:
@@ -85,8 +86,8 @@ class Watcher:
     async def _is_idle(self) -> bool:
         try:
             return await self._comfyui.remaining() == 0
-        except NoComfyUI:
-            return True
+        except NoComfyUI as why:
+            return why.is_away
 
     async def _is_away(self) -> bool:
         return True

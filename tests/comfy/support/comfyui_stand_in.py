@@ -42,6 +42,8 @@ class ComfyUIStandIn:
         self.swallows = False  # its node looks for interrupts, and keeps them to itself
         self.silent = False  # the websocket says nothing after the first status
         self.worker_dead = False  # the job that runs never ends
+        self.stalled = False  # takes connections and answers nothing until it goes on, as one that is stopped or swaps
+        self.slow_to_queue_s = 0.0  # a prompt comes into the queue so late
         self.new_api = False  # has /api/jobs/{id}/cancel
         self.classes: dict[str, dict] = {}  # what it says of its nodes: nothing
         # What was seen.
@@ -73,7 +75,7 @@ class ComfyUIStandIn:
         self._forget()
         if self.gpu:
             self.gpu.take(self.who, 400)  # a context
-        app = web.Application(client_max_size=1 << 26)
+        app = web.Application(client_max_size=1 << 26, middlewares=[self._stall])
         for prefix in ("", "/api"):
             app.router.add_get(prefix + "/ws", self._socket)
             app.router.add_get(prefix + "/prompt", self._get_info)
@@ -274,6 +276,16 @@ class ComfyUIStandIn:
         return {"exec_info": {"queue_remaining": len(self._pending) + len(self._running)}}
 
     # --- HTTP
+
+    @web.middleware
+    async def _stall(self, request: web.Request, handler) -> web.StreamResponse:
+        if request.method == "POST" and request.path.endswith("/prompt"):
+            await request.read()
+        while self.stalled:
+            await asyncio.sleep(0.02)
+        if request.method == "POST" and request.path.endswith("/prompt"):
+            await asyncio.sleep(self.slow_to_queue_s)
+        return await handler(request)
 
     async def _get_info(self, request: web.Request) -> web.Response:
         if "User-Agent" not in request.headers or "Origin" in request.headers:
