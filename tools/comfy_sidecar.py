@@ -2,6 +2,7 @@
 # tools/comfy_sidecar.py: lends memory of Ebb's cards to ComfyUI whenever it has jobs, and takes it back when it has none (docs/COMFYUI.md).
 import argparse
 import asyncio
+import contextlib
 import sys
 from pathlib import Path
 
@@ -14,7 +15,8 @@ except ImportError as missing:
 
 
 def say(text):
-    print("comfy_sidecar: " + text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a terminal that was closed; what is lent is given back all the same
+        print("comfy_sidecar: " + text, file=sys.stderr, flush=True)
 
 
 def parse():
@@ -29,12 +31,13 @@ def parse():
     parser.add_argument("--first-guess", type=int, metavar="MIB", help="what a workflow is lent that never ran before (default: --max)")
     parser.add_argument("--linger", type=float, metavar="S", help=f"give back after so long without a job (default: {default.linger_s:.0f})")
     parser.add_argument("--wait", type=int, metavar="S", help="let Ebb wait so long for room before a job goes on with less (default: 0)")
+    parser.add_argument("--allow-network", action="store_true", help="--listen may be an address that other machines reach: ComfyUI has no login")
     parser.add_argument("--connect", default="", metavar="ENDPOINT", help="Ebb's endpoint (default: ipc://$XDG_RUNTIME_DIR/ebb/commands)")
     parser.add_argument("--keys", default="", metavar="FILE", help="file of keys for a tcp:// endpoint that wants them")
     parser.add_argument("--peaks-file", default="", metavar="FILE", help="what workflows took (default: $XDG_STATE_HOME/ebb/comfyui_peaks.json; off: not kept)")
     given = parser.parse_args()
     options = {"url": given.comfyui, "listen": given.listen, "device": given.device, "max_mib": given.max, "first_guess_mib": given.first_guess, "linger_s": given.linger,
-               "wait_s": given.wait}
+               "wait_s": given.wait, "allow_network": given.allow_network or None}
     options = {name: value for name, value in options.items() if value is not None}
     if given.config is None:
         return settings.of_one(settings.Server(**options), given.connect, given.keys, given.peaks_file)

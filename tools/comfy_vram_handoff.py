@@ -2,14 +2,16 @@
 # tools/comfy_vram_handoff.py: runs one ComfyUI workflow in memory that Ebb lends for it (docs/COMFYUI.md).
 import argparse
 import asyncio
+import contextlib
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
-    from ebb_sidecar import bus, handoff, outcome, report
+    from ebb_sidecar import bus, handoff, outcome, report, settings
     from ebb_sidecar.progress import Progress
 except ImportError as missing:
     sys.exit(f"comfy_vram_handoff: {missing}; on Debian: apt-get install python3-zmq python3-msgpack python3-aiohttp, and run it by /usr/bin/python3")
@@ -18,11 +20,11 @@ EXIT_CODES = """exit codes: 0 done, 1 the job failed, 2 wrong arguments or a car
 workflow, 5 no ComfyUI or the job was lost, 6 time-out, 7 no Ebb, 8 out of memory, 9 done but ComfyUI keeps memory, 130 interrupted"""
 
 
-def whole(least):
+def whole(least, most):
     def parse(text):
-        number = int(text) if text.isdigit() else -1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least}")
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
         return number
     return parse
 
@@ -41,10 +43,10 @@ def parse():
     parser = argparse.ArgumentParser(prog="comfy_vram_handoff", epilog=EXIT_CODES, description="Borrows memory of a card from Ebb, runs a ComfyUI workflow in it, and gives it back. "
                                      "The names of the pictures go to stdout, everything else to stderr.")
     parser.add_argument("workflow", help="a workflow in API format (ComfyUI: Workflow > Export (API))")
-    parser.add_argument("--need", type=whole(1), required=True, metavar="MIB", help="how much the workflow takes beyond what ComfyUI holds when idle; the tool says what was taken")
+    parser.add_argument("--need", type=whole(1, settings.MIB_MAX), required=True, metavar="MIB", help="how much the workflow takes beyond what ComfyUI holds when idle; the tool says what was taken")
     parser.add_argument("--device", default="auto", help="Ebb's card: its number in `ebb status`, UUID or PCI address (default: found by ComfyUI's process)")
-    parser.add_argument("--at-least", type=whole(1), metavar="MIB", help="go on with a smaller grant of at least this")
-    parser.add_argument("--wait", type=whole(0), default=0, metavar="S", help="wait so long for room on the card (default: 0)")
+    parser.add_argument("--at-least", type=whole(1, settings.MIB_MAX), metavar="MIB", help="go on with a smaller grant of at least this")
+    parser.add_argument("--wait", type=whole(0, settings.WAIT_MAX_S), default=0, metavar="S", help="wait so long for room on the card, before less is taken (default: 0)")
     parser.add_argument("--comfyui", default="http://127.0.0.1:8188", metavar="URL", help="default: %(default)s")
     parser.add_argument("--connect", metavar="ENDPOINT", help="Ebb's endpoint (default: ipc://$XDG_RUNTIME_DIR/ebb/commands)")
     parser.add_argument("--keys", metavar="FILE", help="file of keys for a tcp:// endpoint that wants them")
@@ -58,13 +60,25 @@ def parse():
     arguments = parser.parse_args()
     if arguments.at_least and arguments.at_least > arguments.need:
         parser.error(f"--at-least {arguments.at_least} is more than --need {arguments.need}")
-    if not arguments.comfyui.startswith(("http://", "https://")):
+    if not settings.is_address(arguments.comfyui):
         parser.error(f"--comfyui {arguments.comfyui!r} is no address such as http://127.0.0.1:8188")
     return arguments
 
 
 def say(text):
-    print("comfy_vram_handoff: " + text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a terminal that was closed; what is lent is given back all the same
+        print("comfy_vram_handoff: " + text, file=sys.stderr, flush=True)
+
+
+def show(came, given):
+    if given.json:
+        print(json.dumps(asdict(came)))
+    else:
+        for name in came.pictures:
+            print(name)
+    if not given.quiet and came.seconds:
+        print("- " + ", ".join(f"{what} {time:.2f} s" for what, time in came.seconds.items()) + f"; taken {came.taken_mib:.0f} of {came.lease_mib} MiB", file=sys.stderr)
+    sys.stdout.flush()
 
 
 def main():
@@ -83,13 +97,14 @@ def main():
         came = report.Report(exit=outcome.Exit.BAD_INPUT, text=str(why))
     if came.text:
         say(came.text)
-    if given.json:
-        print(json.dumps(asdict(came)))
-    else:
-        for name in came.pictures:
-            print(name)
-    if not given.quiet and came.seconds:
-        print("- " + ", ".join(f"{what} {time:.2f} s" for what, time in came.seconds.items()) + f"; taken {came.taken_mib:.0f} of {came.lease_mib} MiB", file=sys.stderr)
+    try:
+        show(came, given)
+    except OSError as why:  # the terminal was closed, or nobody reads
+        say(f"what came of it cannot be printed: {why.strerror}")
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        return int(came.exit) or int(outcome.Exit.JOB_FAILED)
     return int(came.exit)
 
 

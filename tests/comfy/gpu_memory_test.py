@@ -91,6 +91,21 @@ class OnOneGpu(Case):
         self.assertIn("ComfyUI runs with --highvram", outcome.err)
         self.assertEqual(self.server.frees, [{"unload_models": True, "free_memory": True}] * outcome.report["frees_posted"])
 
+    async def test_a_comfyui_that_sizes_itself_by_what_is_free_finds_the_memory_there_when_its_job_begins_and_its_options_are_said(self):
+        free_at_start = []
+        self.server.on_begin = lambda: free_at_start.append(self.gpu.free_mib)
+        for argv, said in ((["--reserve-vram", "2.5", "--listen"], "--reserve-vram 2.5"), (["--vram-headroom=1", "--enable-dynamic-vram"], "--vram-headroom=1 --enable-dynamic-vram"), ([], "")):
+            self.server.argv = ["main.py", *argv]
+            outcome = await self.runs(graphs.work(0.5, mib=14000, color=len(argv)))
+            self.assertEqual(outcome.code, 0, outcome.err)
+            self.assertEqual(f"ComfyUI runs with {said}: it sizes itself by what is free" in outcome.err, bool(argv), outcome.err)
+        self.assertGreaterEqual(min(free_at_start), NEED_MIB)
+
+    async def test_one_that_takes_all_that_is_free_gets_the_lease_and_the_reserve_and_all_of_it_comes_back(self):
+        outcome = await self.runs(graphs.work(0.5, mib=10**6))
+        self.assertEqual((outcome.code, outcome.report["taken_mib"]), (0, NEED_MIB + 700), outcome.err)
+        await until(lambda: self.ebb.cards[0].cache_mib == 22000)
+
     async def test_an_out_of_memory_ends_the_lease(self):
         outcome = await self.runs(graphs.work(0.2, mib=15200, ends="out of memory"))
         self.assertEqual(outcome.code, 8)

@@ -6,6 +6,7 @@ import sys
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import aiohttp
 
@@ -283,6 +284,14 @@ class HandoffEnds(Case):
         self.assertEqual(self.server.frees_while_busy, 0)
         await self.assert_all_is_back()
 
+    async def test_a_node_that_keeps_interrupts_to_itself_is_told_apart_from_a_job_that_was_done_in_time(self):
+        self.server.swallows = True
+        outcome = await self.runs(graphs.work(6), "--timeout", "1")
+        self.assertEqual((outcome.code, outcome.report["verdict"], outcome.report["pictures"]), (6, "success", ["work_00001_.png"]))
+        self.assertRegex(outcome.err, r"the job went on to its end although it was told to stop [23] times: a node in it keeps interrupts to itself")
+        self.assertNotIn("before it could be cancelled", outcome.err)
+        await self.assert_all_is_back()
+
     async def test_a_worker_that_is_dead_ends_the_lease_at_last_and_a_restart_is_advised(self):
         self.server.worker_dead = True
         outcome = await self.runs(graphs.work(1), "--timeout", "1", "--cancel-timeout", "2")
@@ -367,6 +376,22 @@ class LeaseIsKept(Case):
         self.assertEqual([each["lease_id"] for each in await daemon.leases()], [lease.id])
         self.assertTrue(await lease.end())
         self.assertEqual(await daemon.leases(), [])
+
+    async def test_an_ebb_that_does_not_see_this_process_lends_all_the_same_for_a_time(self):
+        from ebb_sidecar.lease import Lease
+        daemon = await self.ebbd()
+        said = []
+        with mock.patch("os.getpid", return_value=4_000_001):
+            lease = await Lease.acquire(daemon.client, "a test", 0, 5, said.append, ttl_s=2)
+        self.assertEqual([(each["mib"], each["pid"]) for each in await daemon.leases()], [(5, 0)])
+        self.assertEqual(said, ["Ebb does not see this process (lease: there is no process 4000001); if it is killed, its lease ends within 2 s"])
+        await asyncio.sleep(3)
+        self.assertEqual(len(await daemon.leases()), 1)
+        lease._renewal.cancel()
+        await until(lambda: self.nothing_is_lent(daemon), 5)
+
+    async def nothing_is_lent(self, daemon):
+        return await daemon.leases() == []
 
     async def test_an_acquire_whose_daemon_is_killed_is_told_at_once(self):
         from ebb_sidecar.bus import NoDaemon

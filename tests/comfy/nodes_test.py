@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from support.programs import ROOT  # noqa: E402
 from support.real_comfyui import free_port  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tools"))
-from comfyui_nodes import NODE_CLASS_MAPPINGS, at_work, client, own_card  # noqa: E402
+from comfyui_nodes import NODE_CLASS_MAPPINGS, at_work, client, lending_nodes, own_card  # noqa: E402
 from comfyui_nodes.ask_node import without_thinking  # noqa: E402
 from comfyui_nodes.held_leases import TTL_S, HeldLeases  # noqa: E402
 
@@ -93,9 +94,40 @@ class Leases(NodesCase):
         self.assertRegex(str(short.exception), r"\d+ MiB")
         self.assertGreaterEqual((await self.borrow(mib=500, min_mib=5))[1], 5)
 
+    async def test_an_ebb_that_does_not_see_comfyuis_process_lends_all_the_same_for_a_time(self):
+        with mock.patch("os.getpid", return_value=4_000_001):
+            wanted = self.leases.wanted(0, 5, 0, 0)
+        answer = await asyncio.to_thread(self.leases.ask_for, wanted, lambda body: client.ask("POST", "/v1/vram/leases", body))
+        self.leases.hold("job", answer)
+        (lease,) = await self.ebb.leases()
+        self.assertEqual((lease["mib"], lease["pid"]), (5, 0))
+        self.assertLessEqual(lease["ends_in_s"], TTL_S)
+        with self.assertRaisesRegex(client.EbbError, "mib"):
+            await asyncio.to_thread(self.leases.ask_for, wanted | {"mib": 0}, lambda body: client.ask("POST", "/v1/vram/leases", body))
+
     async def test_on_another_machine_a_process_number_is_not_sent_since_it_means_nothing_there(self):
         with mock.patch.dict(os.environ, {"EBB_URL": "http://192.0.2.7:8080"}):
             self.assertNotIn("pid", self.leases.wanted(0, 5, 0, 0))
+
+    async def test_in_a_container_where_ebb_does_not_see_our_process_memory_is_lent_by_its_time_alone(self):
+        with mock.patch("os.getpid", return_value=4194303), mock.patch.object(lending_nodes, "leases", self.leases), \
+                mock.patch.object(at_work, "waiting_for", lambda call, late: call.answer()):
+            self.assertEqual(await asyncio.to_thread(lending_nodes.BorrowVram()._acquire, "job", 0, 5, 0, 0), 5)
+        self.assertEqual(await self.held(), [(5, 0)])
+        self.assertEqual(len(self.leases.of("job")), 1)
+
+    async def test_with_less_of_use_all_of_it_is_waited_for_first(self):
+        other = (await self.ebb.client.ask("lease", action="acquire", owner="a game", device=0, mib=6, ttl_s=100))["leases"][0]["lease_id"]
+        with mock.patch.object(lending_nodes, "leases", self.leases), mock.patch.object(at_work, "waiting_for", lambda call, late: call.answer()):
+            def lent(wait_s):
+                return asyncio.ensure_future(asyncio.to_thread(lending_nodes.BorrowVram()._acquire_last, "job", 0, 8, 1, wait_s))
+
+            self.assertLess(await lent(1), 8)
+            self.leases.give_back(self.leases.of("job"))
+            waiting = lent(30)
+            await asyncio.sleep(1)
+            await self.ebb.client.ask("lease", action="release", lease_id=other)
+            self.assertEqual(await waiting, 8)
 
     async def test_the_thread_that_watches_ends_when_nothing_is_held(self):
         leases = HeldLeases(lambda: [])
@@ -188,6 +220,37 @@ class Errors(NodesCase):
         self.assertEqual([card["device"] for card in await asyncio.to_thread(client.cards)], [0, 1])
         self.set_environment(EBB_API_KEY_FILE="/nowhere")
         self.assertIn("EBB_API_KEY_FILE=/nowhere cannot be read", str(await self.failure("GET", "/v1/cards")))
+
+    async def test_what_is_no_key_is_refused_before_it_is_sent_and_shown_nowhere(self):
+        files = {"two lines": b"sk-very-secret\nsk-very-secret\n", "a blank": b"sk-very secret", "no ascii": "sk-very-secr\u00e9t".encode(), "no utf-8": b"sk-very-secret\xff",
+                 "too short": b"sk-very", "a null": b"sk-very-\0secret", "nothing": b""}
+        for name, content in files.items():
+            file = self.folder() / "key"
+            file.write_bytes(content)
+            self.set_environment(EBB_API_KEY_FILE=str(file))
+            self.assert_is_no_key(f"EBB_API_KEY_FILE={file} is no key: one line of 8 to 4096 ASCII characters without blanks", name)
+        self.set_environment(EBB_API_KEY_FILE="")
+        for value in ("sk-very\rsecret", "sk-very\r\nsecret: 1", "sk-very-secr\u00e9t"):
+            self.set_environment(EBB_API_KEY=value)
+            self.assert_is_no_key("EBB_API_KEY is no key: one line", value)
+
+    def assert_is_no_key(self, words, name):
+        for what in (lambda call: call.answer(), lambda call: list(call.events())):
+            with self.assertRaises(client.EbbError) as raised:
+                what(client.Call("POST", "/v1/vram/leases", {}))
+            told = "".join(traceback.format_exception(raised.exception))
+            self.assertIn(words, told, name)
+            self.assertNotIn("sk-", told, name)
+
+    async def test_a_key_with_the_line_end_of_another_system_is_a_key(self):
+        _, url = await ebbd_with_http(self, key="secret-of-sixteen-or-more")
+        self.set_environment(EBB_URL=url, EBB_API_KEY="secret-of-sixteen-or-more\r")
+        self.assertEqual(len(await asyncio.to_thread(client.cards)), 2)
+
+    async def test_an_address_with_a_port_that_cannot_be_is_told_as_one(self):
+        for address in ("http://127.0.0.1:80800", "http://127.0.0.1:x", "http://[::1"):
+            with mock.patch.dict(os.environ, {"EBB_URL": address}):
+                self.assertIn(f"EBB_URL={address} is no address such as http://127.0.0.1:8080", str(await self.failure("GET", "/v1/cards")))
 
     async def test_no_workflow_can_say_where_ebb_is_so_that_none_can_have_the_key_sent_elsewhere(self):
         for kind in NODE_CLASS_MAPPINGS.values():

@@ -98,8 +98,41 @@ class Fingerprints(unittest.TestCase):
         graph = graphs.work()
         self.assertEqual(fingerprint(dict(reversed(graph.items()))), fingerprint(graph))
 
+    def test_what_comfyui_says_of_its_nodes_tells_choices_from_texts_and_sizes_from_other_numbers(self):
+        def node(inputs, *output):
+            return {"input": {"required": inputs}, "output": list(output)}
+
+        classes = {"Picker": node({"size": [["1024 x 1024", "4096 x 4096"], {}], "file": ["COMBO", {"options": ["sd xl", "flux dev"]}]}, "LATENT"),
+                   "LoadImage": node({"image": [["a.png", "b.png"], {"image_upload": True}]}, "IMAGE", "MASK"),
+                   "PrimitiveStringMultiline": node({"value": ["STRING", {"multiline": True}]}, "STRING"),
+                   "PrimitiveInt": node({"value": ["INT", {"control_after_generate": True}]}, "INT"),
+                   "Sum": node({"a": ["INT", {}], "b": ["INT", {}]}, "INT"),
+                   "KSampler": node({"seed": ["INT", {"control_after_generate": True}], "variation": ["INT", {"control_after_generate": True}], "steps": ["INT", {}], "latent_image": ["LATENT"]}, "LATENT"),
+                   "EmptyLatentImage": node({"width": ["INT", {}], "height": ["INT", {}]}, "LATENT")}
+        graph = {"1": {"class_type": "Picker", "inputs": {"size": "1024 x 1024", "file": "sd xl"}},
+                 "2": {"class_type": "LoadImage", "inputs": {"image": "a.png"}},
+                 "3": {"class_type": "PrimitiveStringMultiline", "inputs": {"value": "cat"}},
+                 "4": {"class_type": "PrimitiveInt", "inputs": {"value": 1}},  # a seed
+                 "5": {"class_type": "PrimitiveInt", "inputs": {"value": 1}},  # a part of a width
+                 "6": {"class_type": "Sum", "inputs": {"a": ["5", 0], "b": 7}},
+                 "7": {"class_type": "EmptyLatentImage", "inputs": {"width": ["6", 0], "height": 1}},
+                 "8": {"class_type": "KSampler", "inputs": {"seed": ["4", 0], "variation": 1, "steps": 1, "latent_image": ["7", 0]}}}
+
+        def changed(id, **inputs):
+            return fingerprint(graph | {id: {"class_type": graph[id]["class_type"], "inputs": graph[id]["inputs"] | inputs}}, classes)
+
+        for id, inputs in (("2", {"image": "b.png"}), ("3", {"value": "dog"}), ("4", {"value": 2}), ("8", {"variation": 2}), ("8", {"steps": 2})):
+            self.assertEqual(changed(id, **inputs), fingerprint(graph, classes), (id, inputs))
+        for id, inputs in (("1", {"size": "4096 x 4096"}), ("1", {"file": "flux dev"}), ("5", {"value": 2}), ("6", {"b": 8}), ("7", {"height": 2}), ("8", {"latent_image": ["1", 0]})):
+            self.assertNotEqual(changed(id, **inputs), fingerprint(graph, classes), (id, inputs))
+
+    def test_values_that_are_handed_around_in_a_circle_have_one_too(self):
+        classes = {"Sum": {"input": {"required": {"a": ["INT"], "b": ["INT"]}}, "output": ["INT"]}}
+        graph = {"1": {"class_type": "Sum", "inputs": {"a": ["2", 0], "b": 1}}, "2": {"class_type": "Sum", "inputs": {"a": ["1", 0], "b": 1}}}
+        self.assertEqual(len(fingerprint(graph, classes)), 24)
+
     def test_whatever_comes_as_a_graph_has_one(self):
-        for graph in ({}, {"1": {}}, {"1": {"class_type": None, "inputs": None}}, {"1": []}):
+        for graph in ({}, {"1": {}}, {"1": {"class_type": None, "inputs": None}}, {"1": []}, {"1": {"class_type": [], "inputs": ["x"]}}, {"1": {"inputs": {"a": [["b"]], "c": [{}]}}}):
             self.assertEqual(len(fingerprint(graph)), 24)
 
 

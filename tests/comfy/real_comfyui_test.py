@@ -1,6 +1,8 @@
 # tests/comfy/real_comfyui_test.py: the real ComfyUI on the CPU beside a real Ebb on host cards: ten handoffs in a row without a restart of either,
 # and what the stand-in is compared with. Skipped where EBB_COMFYUI does not name a ComfyUI.
 import asyncio
+import os
+import signal
 import sys
 import unittest
 from pathlib import Path
@@ -76,6 +78,20 @@ class RealComfyUITest(Case):
         await program.shows("node 3: ")
         status, _ = await asyncio.to_thread(self.server.post, "/interrupt", {})
         self.assertEqual((status, (await program.end()).code), (200, 1))
+        self.assertTrue(await self.nothing_is_lent())
+
+    async def test_one_that_is_stopped_when_the_workflow_is_sent_runs_it_under_its_lease_when_it_goes_on(self):
+        await self.with_ebb()
+        program = await self.start_handoff(graphs.work(3, color=11), NEED_MIB, self.server, self.ebb)
+        await program.shows("ComfyUI is on card 0")
+        os.kill(self.server.pid, signal.SIGSTOP)
+        try:
+            await program.shows("whether the workflow was queued is asked until it does")
+            self.assertEqual(len(await self.ebb.leases()), 1)
+        finally:
+            os.kill(self.server.pid, signal.SIGCONT)
+        outcome = await program.end()
+        self.assertEqual((outcome.code, outcome.report["verdict"]), (0, "success"), outcome.err)
         self.assertTrue(await self.nothing_is_lent())
 
     async def test_what_it_answers_is_still_what_was_recorded(self):

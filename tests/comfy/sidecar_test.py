@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 import time
 import unittest
@@ -16,48 +15,8 @@ from support import graphs  # noqa: E402
 from support.cases import Case  # noqa: E402
 from support.programs import until  # noqa: E402
 from support.real_comfyui import free_port  # noqa: E402
-from support.simulated_gpu import SimulatedGpu, write_nvidia_smi  # noqa: E402
-
-
-class SidecarCase(Case):
-    async def asyncSetUp(self):
-        self.gpu = SimulatedGpu(24000)
-        self.server = await self.comfyui(gpu=self.gpu)
-        self.ebb = await self.ebb_on((self.gpu, 22000))
-        self.state = self.folder()
-        self.peaks = self.state / "peaks.json"
-        self.session = aiohttp.ClientSession()
-        self.addAsyncCleanup(self.session.close)
-        write_nvidia_smi(self.state, [], {})
-
-    async def sidecar(self, *more, server=None, ebb=None, listen=True, device="0"):
-        self.port = free_port()
-        program = await self.start_tool(
-            "comfy_sidecar.py", "--comfyui", (server or self.server).url, "--connect", (ebb or self.ebb).endpoint, "--device", device, "--peaks-file", self.peaks,
-            *(["--listen", f"127.0.0.1:{self.port}"] if listen else []), *more, environment={"PATH": f"{self.state}:{os.environ['PATH']}"})
-        await program.shows(f"open http://127.0.0.1:{self.port}" if listen else "its queue is watched")
-        return program
-
-    @property
-    def gate(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    async def post_to(self, url, graph, path="/prompt"):
-        async with self.session.post(url + path, json={"prompt": graph}) as answer:
-            return answer.status, await answer.json()
-
-    async def is_done(self, id):
-        async with self.session.get(f"{self.server.url}/history/{id}") as answer:
-            return id in await answer.json()
-
-    async def runs(self, graph, url=None):
-        status, answer = await self.post_to(url or self.gate, graph)
-        self.assertEqual(status, 200, answer)
-        await until(lambda: self.is_done(answer["prompt_id"]))
-        return answer["prompt_id"]
-
-    async def nothing_is_lent(self):
-        return not self.ebb.leases
+from support.sidecar_case import SidecarCase  # noqa: E402
+from support.simulated_gpu import SimulatedGpu  # noqa: E402
 
 
 class Lending(SidecarCase):
@@ -173,15 +132,6 @@ class Lending(SidecarCase):
         await asyncio.gather(*(self.post_to(f"http://127.0.0.1:{port}", graphs.work(0.5)) for port in ports))
         self.assertEqual(sorted((lease["device"], lease["mib"]) for lease in ebb.given), [(0, 1500), (1, 9000)])
         await until(lambda: not ebb.leases)
-
-    async def test_told_to_stop_it_gives_back_what_is_lent(self):
-        program = await self.sidecar()
-        await self.runs(graphs.work(0.2))
-        self.assertEqual(len(self.ebb.leases), 1)
-        program.send(signal.SIGTERM)
-        outcome = await program.end(10)
-        self.assertEqual((outcome.code, self.ebb.leases), (0, {}))
-        self.assertIn("stopped; what was lent is given back", outcome.err)
 
     async def test_a_comfyui_that_comes_later_or_is_started_again_is_served(self):
         await self.server.die()

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 CONNECT_S = 5.0
+KEY_MIN, KEY_MAX = 8, 4096
 ANSWER_S = 90.0  # a resize takes milliseconds to seconds; Ebb has limits of its own below this
 
 
@@ -28,29 +29,46 @@ def url():
 
 def is_local():
     """Whether our process number means anything to Ebb."""
-    return (urlsplit(url()).hostname or "") in ("127.0.0.1", "localhost", "::1")
+    return (_address()[0].hostname or "") in ("127.0.0.1", "localhost", "::1")
+
+
+def _address():
+    """EBB_URL's parts and its port, or None."""
+    try:
+        at = urlsplit(url())
+        port = at.port
+    except ValueError:  # a port above 65535, or a bracket that does not close
+        at, port = None, None
+    if at is None or at.scheme not in ("http", "https") or not at.hostname:
+        raise EbbError("no_ebb", f"EBB_URL={url()} is no address such as {DEFAULT_URL}")
+    return at, port
 
 
 def _key():
+    """The key, or "": none is set. One that is no key is refused here, by ebbd's own rule: http.client would put it into its error, which ComfyUI shows."""
     path = os.environ.get("EBB_API_KEY_FILE")
-    if not path:
-        return os.environ.get("EBB_API_KEY", "")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError as why:
-        raise EbbError("no_key", f"EBB_API_KEY_FILE={path} cannot be read: {why.strerror}") from why
+    where, key = (f"EBB_API_KEY_FILE={path}", b"") if path else ("EBB_API_KEY", os.environ.get("EBB_API_KEY", "").encode(errors="surrogateescape"))
+    if path:
+        try:
+            with open(path, "rb") as file:
+                key = file.read(2 * KEY_MAX)
+        except OSError as why:
+            raise EbbError("no_key", f"{where} cannot be read: {why.strerror}") from why
+    key = key.strip()
+    if not key and not path:
+        return ""
+    if not KEY_MIN <= len(key) <= KEY_MAX or not all(0x21 <= byte <= 0x7E for byte in key):
+        raise EbbError("no_key", f"{where} is no key: one line of {KEY_MIN} to {KEY_MAX} ASCII characters without blanks, as in ebbd's http.api_key_file")
+    return key.decode("ascii")
 
 
 class Call:
     """One request. close(), from any thread, breaks it off: Ebb forgets a lease that is still waited for, and ends an answer."""
 
     def __init__(self, method, path, body=None, wait_s=0.0):
-        at = urlsplit(url())
-        if at.scheme not in ("http", "https") or not at.hostname:
-            raise EbbError("no_ebb", f"EBB_URL={url()} is no address such as {DEFAULT_URL}")
+        at, port = _address()
         kind = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(at.hostname, at.port, timeout=CONNECT_S)
+        self._connection = kind(at.hostname, port, timeout=CONNECT_S)
         self._path = at.path.rstrip("/") + path
         self._method, self._body, self._wait_s = method, body, wait_s
         self.was_closed = False
@@ -70,7 +88,7 @@ class Call:
             if answer.status >= 400:
                 raise self._refusal(answer.status, answer.read())
             return answer
-        except (OSError, http.client.HTTPException) as why:
+        except (OSError, UnicodeError, http.client.HTTPException) as why:  # UnicodeError: of a host's name
             raise EbbError("no_ebb", f"Ebb does not answer at {url()} ({why or type(why).__name__}); start ebbd with http.listen set, or set EBB_URL before ComfyUI starts") from why
 
     @staticmethod

@@ -71,15 +71,28 @@ class BorrowVram(_EveryTime):
                 if why.code != "short_of":
                     raise
         try:
-            lent = self._acquire(job, devices[-1], mib, at_least_mib, wait_s)
+            lent = self._acquire_last(job, devices[-1], mib, at_least_mib, wait_s)
         except BaseException:
             leases.give_back(leases.of(job))
             raise
         return f"{lent} MiB lent"
 
+    def _acquire_last(self, job, device, mib, least_mib, wait_s):
+        # Who says that less is of use is granted less at once: so all of it is waited for first.
+        if 0 < least_mib < mib and wait_s > 0:
+            try:
+                return self._acquire(job, device, mib, 0, wait_s)
+            except EbbError as why:
+                if why.code != "short_of":
+                    raise
+            wait_s = 0
+        return self._acquire(job, device, mib, least_mib, wait_s)
+
     def _acquire(self, job, device, mib, least_mib, wait_s):
-        call = Call("POST", "/v1/vram/leases", leases.wanted(device, mib, least_mib, wait_s), wait_s)
-        answer = at_work.waiting_for(call, lambda late: leases.give_back([leases.hold(job, late)[0]]))
+        def ask(wanted):
+            return at_work.waiting_for(Call("POST", "/v1/vram/leases", wanted, wait_s), lambda late: leases.give_back([leases.hold(job, late)[0]]))
+
+        answer = leases.ask_for(leases.wanted(device, mib, least_mib, wait_s), ask)
         return leases.hold(job, answer)[1]
 
 

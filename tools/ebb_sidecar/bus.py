@@ -87,10 +87,12 @@ class Ebb:
             socket.close()
 
     async def _connected(self, news) -> None:
-        try:
-            event = parse_monitor_message(await asyncio.wait_for(news.recv_multipart(), CONNECT_S))["event"]
-        except asyncio.TimeoutError:
-            event = None
+        first = asyncio.ensure_future(news.recv_multipart())
+        try:  # not wait_for, which in Python 3.11 drops a cancellation that comes with the result
+            await asyncio.wait({first}, timeout=CONNECT_S)
+            event = parse_monitor_message(first.result())["event"] if first.done() else None
+        finally:
+            first.cancel()
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             return
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:

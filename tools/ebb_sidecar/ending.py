@@ -21,12 +21,13 @@ def of_verdict(verdict: Verdict, grant_mib: int) -> Failure | None:
     return Failure(*said, now=NOW) if said else None
 
 
-def of_cancelled(code: Exit, text: str, verdict: Verdict) -> Failure:
-    """A job that we ended, for a reason of ours."""
+def of_cancelled(code: Exit, text: str, verdict: Verdict, asked: int) -> Failure:
+    """A job that we ended, for a reason of ours; `asked` so many times."""
     advice = {Exit.TIMED_OUT: "a longer --timeout", Exit.REFUSED: "mend the workflow, or --allow-partial"}.get(code, "")
     became = {
-        End.STILL_RUNNING: "the job still runs: nothing in it looks for interrupts, or ComfyUI's worker is dead, and only a restart of ComfyUI ends it",
-        End.SUCCESS: "the job was done before it could be cancelled",
-        End.GONE: "ComfyUI does not answer any more",
+        End.STILL_RUNNING: f"whether the job still runs is not known: {verdict.text}" if verdict.text else "the job still runs: nothing in it looks for interrupts, or ComfyUI's worker is dead, and only a restart of ComfyUI ends it",
+        End.SUCCESS: "the job was done before it could be cancelled" if asked < 2 else
+                     f"the job went on to its end although it was told to stop {asked} times: a node in it keeps interrupts to itself",
+        End.GONE: "ComfyUI has ended",
     }.get(verdict.end, "the job was cancelled")
     return Failure(code, text, advice, f"{NOW}; {became}")

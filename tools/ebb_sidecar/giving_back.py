@@ -22,12 +22,14 @@ class Returned:
     missing_mib: float = 0.0
     posts: int = 0
     busy: bool = False  # others' jobs kept ComfyUI from being asked
+    silent: bool = False  # ComfyUI gives no answer, and is there
     gone: bool = False  # there is no ComfyUI: its memory is free by that
     waited_s: float = 0.0
 
 
 async def give_back(comfyui: ComfyUI, free_mib: Callable[[], Awaitable[float]], goal_mib: float, patience_s: float, busy_patience_s: float,
-                    on_busy: Callable[[int], None] = lambda jobs: None, wanted: Callable[[], bool] = lambda: False) -> Returned:
+                    on_busy: Callable[[int], None] = lambda jobs: None, wanted: Callable[[], bool] = lambda: False,
+                    least_posts: int = 1) -> Returned:
     """Until free_mib() reaches the goal. `wanted`: somebody needs the memory again, stop."""
     began = time.monotonic()
     idle_s, busy_s, last, post_at, posts, jobs = 0.0, 0.0, began, began, 0, 0
@@ -37,23 +39,24 @@ async def give_back(comfyui: ComfyUI, free_mib: Callable[[], Awaitable[float]], 
         return Returned(posts=posts, waited_s=time.monotonic() - began, missing_mib=max(0.0, goal_mib - last_free), **what)
 
     while True:
-        gone = False
+        gone = silent = False
         try:
             jobs = await comfyui.remaining()
             if jobs == 0 and time.monotonic() >= post_at:
                 await comfyui.free()
                 posts += 1
                 post_at = time.monotonic() + AGAIN_S
-        except NoComfyUI:
-            gone, jobs = True, 0
+        except NoComfyUI as why:
+            gone, silent = why.is_away, not why.is_away
+            jobs = 0 if gone else jobs
         if jobs > 0 and jobs != told_jobs:
             on_busy(jobs)
             told_jobs = jobs
         last_free = await free_mib()
-        if jobs == 0 and last_free >= goal_mib and (posts > 0 or gone):
+        if jobs == 0 and not silent and last_free >= goal_mib and (posts >= least_posts or gone):
             return returned(back=True, gone=gone)
         now = time.monotonic()
-        if jobs > 0:
+        if jobs > 0 and not silent:
             busy_s += now - last
         else:
             idle_s += now - last
@@ -63,5 +66,5 @@ async def give_back(comfyui: ComfyUI, free_mib: Callable[[], Awaitable[float]], 
         if jobs > 0 and busy_s >= busy_patience_s:
             return returned(back=False, busy=True)
         if idle_s >= patience_s:
-            return returned(back=False, gone=gone)
+            return returned(back=last_free >= goal_mib and jobs == 0, gone=gone, silent=silent)
         await asyncio.sleep(LOOK_S)

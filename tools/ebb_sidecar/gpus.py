@@ -65,6 +65,14 @@ async def uuids_of_process(pid: int) -> list[str]:
     return [line[1] for line in lines if len(line) == 2 and line[0] == str(pid)]
 
 
+async def used_mib_on(uuid: str) -> dict[int, float] | None:
+    """What each process holds on a GPU, by its number; None: nobody tells. A driver that hides figures (WSL, containers) shows none."""
+    lines = await _nvidia_smi("--query-compute-apps=pid,gpu_uuid,used_memory")
+    if lines is None:
+        return None
+    return {int(line[0]): float(line[2]) for line in lines if len(line) == 3 and same_uuid(line[1], uuid) and line[0].isdigit() and line[2].isdigit()}
+
+
 def pid_listening_on(host: str, port: int) -> int | None:
     """The process of this machine that listens there; None: another machine's, another user's, or nobody."""
     try:

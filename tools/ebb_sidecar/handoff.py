@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -23,13 +22,15 @@ from .memory import TOLERANCE_MIB, Memory
 from .outcome import Exit, Failure
 from .progress import Progress, explain_refusal
 from .report import Options, Report
+from .sampling import Most
+from .stop_signals import stop_signals
 
 CONTEXT_MIB = 640  # a CUDA context took 305 to 527; below 613 a start was seen to fail
-SAMPLE_S = 0.5
+SETTLE_S = 3.0  # for a ComfyUI that answers again to take what was sent to it meanwhile
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM."""
+    """Ctrl-C, SIGTERM, or a terminal that was closed."""
 
 
 class Handoff:
@@ -41,13 +42,15 @@ class Handoff:
         self._leases: list[lease.Lease] = []
         self._choice = cards.Choice([], "")
         self._queued = False
-        self._lowest = float("inf")
+        self._unsure = False  # whether it was
+        self._taken = 0.0
+        self._asked_to_stop = 0
 
     # --- the way there
 
     async def run(self) -> Report:
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in stop_signals():
             loop.add_signal_handler(each, self._signalled)
         flow = workflow.read(self._options.workflow)
         async with aiohttp.ClientSession() as session:
@@ -80,8 +83,11 @@ class Handoff:
             self._note(note)
         if option := comfyui.keeps_models_on_gpu(stats):
             self._note(f"ComfyUI runs with {option}, which keeps models on the GPU when they are unloaded; its cached results are dropped too")
+        if planning := comfyui.plans_with(stats):
+            self._note(f"ComfyUI runs with {planning}: it sizes itself by what is free when a job begins, which the lease is by then; what it leaves free on purpose counts as needed")
+        self._warm_mib = comfyui.torch_mib(stats)
         self.report.device = self._choice.devices[0]
-        self._memory = Memory(self._ebb, self._choice.devices, self._choice.uuid)
+        self._memory = Memory(self._ebb, self._choice.devices, self._choice.uuid, self._choice.pid)
         await self._memory.look()
         self._progress.phase(f"ComfyUI is on card {self.report.device}: {self._choice.how}")
         if self._choice.uuid and self._memory.reserve < CONTEXT_MIB:
@@ -115,14 +121,14 @@ class Handoff:
         for each in self._leases:
             if each.warning:
                 self._note("Ebb warns: " + each.warning)
-        self.report.lease_mib = self._leases[-1].mib
+        self.report.lease_mib = lease.lent_on_gpu(self._leases)
         await self._check_grant()
         self.report.seconds["lease"] = time.monotonic() - before
         self._progress.phase(f"lent: {self._grant_mib} MiB, {self._granted_free:.0f} MiB are free on the card")
 
     async def _check_grant(self) -> None:
         """By figures read after the grant: Ebb's own, and the driver's beside it where there is nvidia-smi."""
-        self._grant_mib = min(self._options.need_mib, self._leases[-1].mib)
+        self._grant_mib = min(self._options.need_mib, self.report.lease_mib)
         self._granted_free = await self._memory.look()
         figures = [("Ebb", self._granted_free)] if self._memory.known else []
         if self._choice.uuid and (beside := await cards.gpus.free_mib_of(self._choice.uuid)) is not None:
@@ -130,7 +136,7 @@ class Handoff:
         for who, free in figures:
             if free < self._grant_mib - 1:
                 raise await self._short(f"{self._grant_mib} MiB were lent, but by {who} only {free:.0f} MiB are free on the card, {self._grant_mib - free:.0f} too few: another program has taken them")
-        self._base = await self._memory.others()
+        self._base = await self._memory.begin()
 
     async def _short(self, what: str) -> Failure:
         held = ""
@@ -147,13 +153,15 @@ class Handoff:
 
     async def _under_lease(self, flow: workflow.Workflow, session: aiohttp.ClientSession) -> None:
         listener = Listener(self._options.comfyui, session, self._progress.hear)
-        sampling = asyncio.ensure_future(self._sample())
+        most = Most(self._take)
         try:
             verdict = await self._run_job(flow, listener)
         finally:
-            sampling.cancel()
+            await most.end()
             await listener.close()
         if self._queued:
+            await most.look()
+            self._taken = most.mib or 0.0
             returned = await self._let_go(verdict)
             self._judge(verdict, returned)
 
@@ -167,7 +175,7 @@ class Handoff:
         before = time.monotonic()
         until = before + self._options.timeout_s
         await self._submit(flow, listener)
-        waiting = job.wait_for_end(self._comfyui, self.report.prompt_id, listener, until, self._progress.place)
+        waiting = job.wait_for_end(self._comfyui, self.report.prompt_id, listener, until, self._progress.place, SETTLE_S if self._unsure else 0.0)
         try:
             verdict = await self._or_stop(waiting)
         except Interrupted:
@@ -175,6 +183,8 @@ class Handoff:
         else:
             if verdict.end is job.End.STILL_RUNNING:
                 verdict = await self._cancel(listener, Exit.TIMED_OUT, f"the job was not done within {self._options.timeout_s:.0f} s")
+        if self._unsure and verdict.end is job.End.LOST:
+            verdict.text = "ComfyUI did not answer when the workflow was sent, and does not know it now that it does: nothing was queued"
         self.report.seconds["job"] = time.monotonic() - before
         return verdict
 
@@ -186,9 +196,10 @@ class Handoff:
         except Refused as why:
             raise Failure(Exit.REFUSED, "ComfyUI does not take the workflow: " + explain_refusal(why.answer), "mend the workflow, and try it in ComfyUI's page", nothing) from why
         except NoComfyUI as why:
-            if not await self._was_queued():  # the answer may have been lost, not the question
+            if not why.was_sent:
                 raise Failure(Exit.NO_COMFYUI, str(why), "look at ComfyUI's log; " + await self._how_to_start(), nothing) from why
-            answer = {}
+            answer, self._unsure = {}, True  # the answer may have been lost, not the question: its id tells, as soon as ComfyUI answers
+            self._note(f"{why}; whether the workflow was queued is asked until it does")
         self._queued = True
         dropped = answer.get("node_errors") or {}
         if dropped and not self._options.allow_partial:
@@ -197,26 +208,21 @@ class Handoff:
             self._progress.phase(self.report.text)
         elif dropped:
             self._note("ComfyUI leaves out a part of the workflow: " + explain_refusal({"node_errors": dropped}))
-        self._progress.phase(f"queued as {id}")
-
-    async def _was_queued(self) -> bool:
-        try:
-            running, pending = await self._comfyui.queue()
-            return any(item[1] == self.report.prompt_id for item in running + pending) or await self._comfyui.history(self.report.prompt_id) is not None
-        except NoComfyUI:
-            return False
+        self._progress.phase(f"queued as {id}" if not self._unsure else f"perhaps queued as {id}")
 
     async def _cancel(self, listener: Listener, code: Exit, text: str) -> job.Verdict:
         """Ends our job and waits until it has really ended: a node may be deaf to interrupts. The lease stays meanwhile."""
         self.report.exit, self.report.text = code, text
         self._progress.phase((text + "; " if text else "") + "cancelling the job")
         until = time.monotonic() + self._options.cancel_s
+        settle_s = SETTLE_S if self._unsure else 0.0
         while True:
             try:
                 await self._comfyui.cancel(self.report.prompt_id)
+                self._asked_to_stop += 1
             except NoComfyUI:
                 pass  # the wait tells
-            verdict = await job.wait_for_end(self._comfyui, self.report.prompt_id, listener, min(until, time.monotonic() + 2.0))
+            verdict = await job.wait_for_end(self._comfyui, self.report.prompt_id, listener, min(until, time.monotonic() + 2.0 + settle_s), settle_s=settle_s)
             if verdict.end is not job.End.STILL_RUNNING or time.monotonic() >= until:
                 return verdict
 
@@ -227,9 +233,8 @@ class Handoff:
             return Returned(back=False, busy=True)
         before = time.monotonic()
         self._stop.clear()  # a signal has had its effect on the job; one from now on ends the wait
-        await self._look_lowest()
         goal = self._base - TOLERANCE_MIB
-        returned = await give_back(self._comfyui, self._memory.others, goal, self._options.free_s, self._options.busy_s,
+        returned = await give_back(self._comfyui, self._memory.figure, goal, self._options.free_s, self._options.busy_s,
                                    lambda jobs: self._progress.phase(f"ComfyUI has {jobs} more job(s); its memory stays with it until they are done"),
                                    self._stop.is_set)
         self.report.seconds["give back"] = time.monotonic() - before
@@ -239,12 +244,14 @@ class Handoff:
     def _judge(self, verdict: job.Verdict, returned: Returned) -> None:
         report, options = self.report, self._options
         report.verdict, report.pictures = verdict.end.value, verdict.pictures
-        report.taken_mib = round(max(0.0, self._base - self._lowest), 1)
+        report.taken_mib = round(self._taken, 1)
         if report.taken_mib > self._grant_mib + TOLERANCE_MIB:
             self._note(f"ComfyUI took {report.taken_mib:.0f} MiB, more than the {self._grant_mib} lent: Ebb kept what it had mapped, and its reserve was used; "
                        f"next time --need {round(report.taken_mib + 1)}")
+        if self._warm_mib > TOLERANCE_MIB:
+            self._note(f"ComfyUI held {self._warm_mib:.0f} MiB of earlier jobs already when this one was lent memory: from cold it may take up to {report.taken_mib + self._warm_mib:.0f}")
         if report.exit:
-            self._conclude(ending.of_cancelled(Exit(report.exit), report.text, verdict))
+            self._conclude(ending.of_cancelled(Exit(report.exit), report.text, verdict, self._asked_to_stop))
         elif why := ending.of_verdict(verdict, self._grant_mib):
             self._conclude(why)
         if returned.back or verdict.end is job.End.STILL_RUNNING:
@@ -258,6 +265,8 @@ class Handoff:
             self._note("Ebb does not answer, so whether the memory is back is not known; Ebb takes what is free when it starts")
         else:
             who = f" (pid {self._choice.pid})" if self._choice.pid else ""
+            if not self._memory.by_process:
+                who += ", unless another program has taken them: which process holds what the driver does not show here"
             self._note(f"after {options.free_s:.0f} s and {returned.posts} requests to let go, {returned.missing_mib:.0f} MiB have not come back from ComfyUI{who}; "
                        "Ebb takes the others; a restart of ComfyUI returns these")
             report.exit = report.exit or Exit.NOT_BACK
@@ -302,12 +311,6 @@ class Handoff:
                 each.cancel()
             await asyncio.gather(doing, stop, return_exceptions=True)
 
-    async def _sample(self) -> None:
-        while True:
-            await self._look_lowest()
-            await asyncio.sleep(SAMPLE_S)
-
-    async def _look_lowest(self) -> None:
-        figure = await self._memory.others()
-        if self._memory.known:
-            self._lowest = min(self._lowest, figure)
+    async def _take(self) -> float | None:
+        figure = await self._memory.figure()
+        return max(0.0, self._base - figure) if self._memory.known else None

@@ -14,7 +14,7 @@ from .comfyui import ComfyUI, NoComfyUI
 from .listener import Listener
 
 LOOK_S = 1.0
-GONE_S = 10.0  # without an answer to HTTP, before ComfyUI counts as gone
+GONE_S = 10.0  # without anybody at its port, before ComfyUI counts as gone; one that only takes its time is waited for
 OUT_OF_MEMORY = "OutOfMemoryError"  # in the name of the exception, whatever module it is of
 
 
@@ -64,29 +64,36 @@ def verdict_of(entry: dict) -> Verdict:
     return Verdict(End.ERROR, f"ComfyUI's history says {status.get('status_str')!r}")
 
 
-async def wait_for_end(comfyui: ComfyUI, prompt_id: str, listener: Listener, until: float, on_place: Callable[[int], None] = lambda place: None) -> Verdict:
-    """Until the verdict, or STILL_RUNNING at `until` (monotonic). `on_place`: how many are before it in the queue, 0: it runs."""
-    missed, silent_since = 0, None
+async def wait_for_end(comfyui: ComfyUI, prompt_id: str, listener: Listener, until: float, on_place: Callable[[int], None] = lambda place: None,
+                       settle_s: float = 0.0) -> Verdict:
+    """Until the verdict, or STILL_RUNNING at `until` (monotonic). `on_place`: how many are before it in the queue, 0: it runs.
+    `settle_s`: it may come into the queue so late after ComfyUI answers again."""
+    missed, missed_since, away_since, silence = 0, 0.0, None, ""
     while True:
         try:
             running, pending = await comfyui.queue()
             place = next((i for i, item in enumerate(pending, 1) if item[1] == prompt_id), 0)
             there = place > 0 or any(item[1] == prompt_id for item in running)
             entry = await comfyui.history(prompt_id)
-            silent_since = None
+            away_since, silence = None, ""
             if entry is not None:
                 return verdict_of(entry)
             missed = 0 if there else missed + 1
-            if missed == 2:
+            if missed == 1:
+                missed_since = time.monotonic()
+            if there:
+                settle_s = 0.0
+            if missed >= 2 and time.monotonic() - missed_since >= settle_s:
                 return Verdict(End.LOST, "it is neither in ComfyUI's queue nor in its history: the queue was cleared, or ComfyUI was started again")
             if there:
                 on_place(place)
         except NoComfyUI as why:
-            silent_since = silent_since or time.monotonic()
-            if time.monotonic() - silent_since >= GONE_S:
-                return Verdict(End.GONE, str(why))
+            silence, missed = str(why), 0
+            away_since = (away_since or time.monotonic()) if why.is_away else None
+            if away_since and time.monotonic() - away_since >= GONE_S:
+                return Verdict(End.GONE, silence)
         if time.monotonic() >= until:
-            return Verdict(End.STILL_RUNNING)
-        await listener.wait(0.2 if missed or silent_since else min(LOOK_S, max(0.05, until - time.monotonic())))
-        if silent_since:
+            return Verdict(End.STILL_RUNNING, silence)
+        await listener.wait(0.2 if missed or silence else min(LOOK_S, max(0.05, until - time.monotonic())))
+        if silence or missed > 1:
             await asyncio.sleep(0.3)

@@ -53,10 +53,11 @@ class Listener:
 
     async def wait(self, seconds: float) -> None:
         """Until something is heard, or so long at most."""
-        try:
-            await asyncio.wait_for(self.news.wait(), seconds)
-        except asyncio.TimeoutError:
-            pass
+        waiting = asyncio.ensure_future(self.news.wait())
+        try:  # not wait_for, which in Python 3.11 drops a cancellation that comes with the result
+            await asyncio.wait({waiting}, timeout=seconds)
+        finally:
+            waiting.cancel()
         self.news.clear()
 
     async def close(self) -> None:

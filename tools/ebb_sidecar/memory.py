@@ -1,4 +1,7 @@
 # tools/ebb_sidecar/memory.py: how much of the lent card is free, by the driver, and what of it ComfyUI has taken.
+#
+# Where the driver shows ComfyUI's process, its own figure is used. Elsewhere (containers) it is what is missing on the card beside Ebb's
+# caches, of which other programs on that card have their part.
 from __future__ import annotations
 
 from . import gpus
@@ -10,8 +13,10 @@ TOLERANCE_MIB = 256.0  # a desktop beside it, and what allocators round up
 class Memory:
     """Ebb reads the driver for each answer; nvidia-smi reads it too where a card has a UUID and Ebb does not answer."""
 
-    def __init__(self, ebb: Ebb, devices: list[int], uuid: str):
-        self._ebb, self._devices, self._uuid = ebb, devices, uuid
+    def __init__(self, ebb: Ebb, devices: list[int], uuid: str, pid: int | None = None):
+        self._ebb, self._devices, self._uuid, self._pid = ebb, devices, uuid, pid
+        self.by_process = False  # decided by begin()
+        self._figure = 0.0
         self.free: float = 0.0
         self.known = False  # whether the last look showed anything
         self.cache: float = 0.0  # of Ebb's cards there
@@ -35,7 +40,18 @@ class Memory:
             self.free = float(by_driver)
         return self.free
 
-    async def others(self) -> float:
-        """A figure that goes down by what others take, whatever Ebb's caches do. Only its differences mean something."""
-        await self.look()
-        return self.free + self.cache
+    async def begin(self) -> float:
+        """The first of figures that go down by what ComfyUI takes, whatever Ebb's caches do. Only their differences mean something."""
+        used = await gpus.used_mib_on(self._uuid) if self._uuid and self._pid else None
+        self.by_process = used is not None and self._pid in used
+        return await self.figure()
+
+    async def figure(self) -> float:
+        if not self.by_process:
+            await self.look()
+            return self.free + self.cache
+        used = await gpus.used_mib_on(self._uuid)
+        self.known = used is not None and self._pid in used
+        if used is not None:
+            self._figure = -used.get(self._pid, 0.0)  # of a process that has ended nothing is left
+        return self._figure

@@ -36,8 +36,10 @@ class Peaks:
         """None: nothing is kept. Raises ValueError where the file is there and is none of ours."""
         self._file = file
         self._known: dict[str, dict] = {}
-        if file is not None and file.exists():
+        if file is not None:
             try:
+                if not file.exists():
+                    return
                 found = json.loads(file.read_text())
                 self._known = {str(key): {"takes": [float(take) for take in each["takes"]], "mib": int(each["mib"]), "used": float(each["used"])}
                                for key, each in found["workflows"].items()}
@@ -51,15 +53,16 @@ class Peaks:
         known = self._known.get(workflow)
         return min(bounds.max_mib, known["mib"] if known else bounds.first_guess_mib)
 
-    def learn(self, workflow: str, taken_mib: float, lent_mib: int, bounds: Bounds, out_of_memory: bool = False) -> int:
-        """What it is lent next time."""
+    def learn(self, workflow: str, taken_mib: float | None, lent_mib: int, bounds: Bounds, out_of_memory: bool = False) -> int:
+        """What it is lent next time. None: what it took is not known, but only that it ran out of memory."""
         known = self._known.setdefault(workflow, {"takes": [], "mib": 0, "used": 0.0})
-        known["takes"] = [*known["takes"], taken_mib][-TAKES:]
-        most = max(known["takes"])
+        if taken_mib is not None:
+            known["takes"] = [*known["takes"], taken_mib][-TAKES:]
+        most = max(known["takes"], default=0.0)
         next_mib = most + max(MARGIN_MIB, most * MARGIN)
         if out_of_memory:
             next_mib = max(next_mib, lent_mib * 1.5)
-        elif taken_mib >= lent_mib > 0:
+        elif taken_mib is not None and taken_mib >= lent_mib > 0:
             next_mib = max(next_mib, lent_mib * 1.25)
         known["mib"] = min(bounds.max_mib, max(LEAST_MIB, math.ceil(next_mib)))
         known["used"] = time.time()

@@ -1,10 +1,16 @@
 # tools/ebb_sidecar/progress.py: what a person sees of a job while it runs, on stderr; and ComfyUI's refusals in words.
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
 EVERY_S = 1.0  # lines of progress where there is no terminal
+
+
+def _print(text: str, end: str = "\n") -> None:
+    with contextlib.suppress(OSError):  # a terminal that was closed is no reason to leave memory lent
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 class Progress:
@@ -23,7 +29,7 @@ class Progress:
     def phase(self, text: str) -> None:
         if not self._quiet:
             self._close()
-            print("- " + text, file=sys.stderr, flush=True)
+            _print("- " + text)
 
     def place(self, place: int) -> None:
         if place != self._place and place > 0:
@@ -48,15 +54,15 @@ class Progress:
         if self._quiet:
             return
         if self._terminal:
-            print(f"\r\033[K  {text}", end="", file=sys.stderr, flush=True)
+            _print(f"\r\033[K  {text}", end="")
             self._open_line = True
         elif time.monotonic() - self._told_at >= EVERY_S:
             self._told_at = time.monotonic()
-            print(f"  {text}", file=sys.stderr, flush=True)
+            _print(f"  {text}")
 
     def _close(self) -> None:
         if self._open_line:
-            print(file=sys.stderr)
+            _print("")
             self._open_line = False
 
 

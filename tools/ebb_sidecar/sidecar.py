@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from .comfyui import ComfyUI
 from .gate import Gate
 from .peaks import Bounds, Peaks, default_file
 from .settings import Server, Settings, Wrong, address_of
+from .stop_signals import stop_signals
 from .watcher import Watcher
 
 
@@ -34,7 +34,7 @@ class Sidecar:
 
     async def run(self) -> None:
         stop = asyncio.Event()
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in stop_signals():
             asyncio.get_running_loop().add_signal_handler(each, stop.set)
         # Without a limit to connections: an open page holds one for its websocket, and jobs wait in theirs.
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False) as passing, aiohttp.ClientSession() as asking:
@@ -48,14 +48,15 @@ class Sidecar:
                 for each in [*watchers, stopping]:
                     each.cancel()
                 await asyncio.gather(*watchers, stopping, return_exceptions=True)
-                await asyncio.gather(*(gate.stop() for gate in self._gates), *(borrower.end() for borrower in self._borrowers))
-        self._say("stopped; what was lent is given back")
+                await asyncio.gather(*(gate.stop() for gate in self._gates))
+                await asyncio.gather(*(borrower.end() for borrower in self._borrowers))
+        self._say("stopped")
 
     async def _serve(self, server: Server, asking: aiohttp.ClientSession, passing: aiohttp.ClientSession) -> None:
         name = server.url.split("//", 1)[1]
         bounds = Bounds(server.first_guess_mib or server.max_mib, server.max_mib)
         comfyui = ComfyUI(server.url, asking)
-        borrower = Borrower(name, self._ebb, comfyui, Terms(server.device, bounds, server.linger_s, server.wait_s), self._peaks, self._say)
+        borrower = Borrower(name, self._ebb, comfyui, Terms(server.device, bounds, server.linger_s, server.wait_s), self._peaks, self._say, self._borrowers)
         self._borrowers.append(borrower)
         if server.listen:
             gate = Gate(name, server.url, borrower, passing, self._say)
@@ -65,7 +66,8 @@ class Sidecar:
             except OSError as why:
                 raise Wrong(f"cannot listen on {server.listen}: {why.strerror}; name another address with listen") from why
             self._gates.append(gate)
-            self._say(f"{name}: open http://{host}:{gate.port}; there a job waits until its memory is lent")
+            self._say(f"{name}: open http://{host}:{gate.port}; there a job waits until its memory is lent"
+                      + ("; whoever reaches that port can use ComfyUI, which has no login" if server.allow_network else ""))
         else:
             self._say(f"{name}: its queue is watched; jobs do not wait for memory (listen opens a port where they do)")
         await Watcher(name, comfyui, borrower, bounds, self._peaks, asking, self._say).run()

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from .outcome import Exit, Failure
 
-# Inputs that change from run to run and hardly change what memory is taken.
+# Where ComfyUI does not say of what type an input is (/object_info), names and values tell: inputs that change from run to run and hardly
+# change what memory is taken.
 _PASSING = re.compile(r"(^|_)(seed|text|prompt|steps|cfg|denoise)(_[gl])?$|^(positive|negative|filename|control_after)")
-# Texts that choose something: an option, or a file. Everything else is prose.
+# Texts that, then, choose something: an option, or a file. Everything else is prose.
 _CHOICE = re.compile(r"\S{1,100}|.*\.(safetensors|sft|ckpt|pth?|gguf|bin|onnx)")
 
 
@@ -45,15 +46,68 @@ def read(path: str) -> Workflow:
     return Workflow(found, extra_data if isinstance(extra_data, dict) else None)
 
 
-def _lasting(inputs: dict) -> dict:
-    return {name: value for name, value in inputs.items()
-            if not _PASSING.search(name.lower()) and not (isinstance(value, str) and not _CHOICE.fullmatch(value))}
+class _Lasting:
+    """Which inputs of a graph last from run to run. `classes`: what /object_info says, as far as it is known."""
+
+    def __init__(self, graph: dict, classes: dict):
+        self._graph, self._classes = graph, classes
+        self._readers: dict[str, list[tuple[str, str]]] = {}  # of a node's outputs: node and input
+        for id, node in graph.items():
+            for name, value in self._inputs(id).items():
+                if isinstance(value, list) and value:
+                    self._readers.setdefault(str(value[0]), []).append((id, name))
+
+    def _inputs(self, id: str) -> dict:
+        node = self._graph[id]
+        inputs = node.get("inputs") if isinstance(node, dict) else None
+        return inputs if isinstance(inputs, dict) else {}
+
+    def _class(self, id: str) -> dict:
+        node = self._graph[id]
+        known = self._classes.get(str(node.get("class_type"))) if isinstance(node, dict) else None
+        return known if isinstance(known, dict) else {}
+
+    def _is_value(self, id: str) -> bool:
+        """Whether the node only hands a number, text or choice on, so that what it is for is said by who reads it."""
+        outputs = self._class(id).get("output")
+        return bool(outputs) and all(isinstance(each, list) or each in ("INT", "FLOAT", "STRING", "BOOLEAN", "COMBO") for each in outputs)
+
+    def _type(self, id: str, name: str) -> tuple[str, dict]:
+        inputs = self._class(id).get("input")
+        for group in ("required", "optional"):
+            spec = ((inputs or {}).get(group) or {}).get(name)
+            if isinstance(spec, (list, tuple)) and spec:
+                options = spec[1] if len(spec) > 1 and isinstance(spec[1], dict) else {}
+                return "COMBO" if isinstance(spec[0], list) else str(spec[0]), options
+        return "", {}
+
+    def _takes_lasting(self, id: str, name: str, value=None) -> bool:
+        """Whether the input is for something that lasts; of a type that nobody told, by its name and value."""
+        type, options = self._type(id, name)
+        if type == "COMBO":
+            return not any(option.endswith("_upload") and on for option, on in options.items())
+        if type == "STRING":
+            return False
+        if _PASSING.search(name.lower()) or options.get("control_after_generate"):
+            return False
+        return type in ("INT", "FLOAT", "BOOLEAN") or not isinstance(value, str) or bool(_CHOICE.fullmatch(value))
+
+    def _reaches_lasting(self, id: str, seen: set[str]) -> bool:
+        if id in seen:
+            return False
+        seen.add(id)
+        return any(self._reaches_lasting(reader, seen) if self._is_value(reader) else self._takes_lasting(reader, name) for reader, name in self._readers.get(id, ()))
+
+    def of(self, id: str) -> dict:
+        lasts = self._reaches_lasting(id, set()) if self._is_value(id) else None
+        return {name: value for name, value in self._inputs(id).items()
+                if isinstance(value, list) or (self._takes_lasting(id, name, value) if lasts is None else lasts)}
 
 
-def fingerprint(graph: dict) -> str:
-    """The same for two runs of a workflow whose seeds, texts and numbers of steps differ; another one for another model or size."""
-    lasting = {}
+def fingerprint(graph: dict, classes: dict | None = None) -> str:
+    """The same for two runs of a workflow whose seeds, texts, uploads and numbers of steps differ; another one for another model or size."""
+    lasting, inputs = {}, _Lasting(graph, classes or {})
     for id, node in graph.items():
         if isinstance(node, dict):
-            lasting[str(id)] = [node.get("class_type"), _lasting(node.get("inputs") or {})]
+            lasting[str(id)] = [node.get("class_type"), inputs.of(id)]
     return hashlib.sha256(json.dumps(lasting, sort_keys=True, default=str).encode()).hexdigest()[:24]

@@ -9,7 +9,7 @@ from pathlib import Path
 from .comfyui_stand_in import ComfyUIStandIn
 from .ebb_stand_in import EbbStandIn
 from .graphs import Graph
-from .programs import Outcome, Program, RunningEbbd, tool
+from .programs import Ebb, Outcome, Program, RunningEbbd, tool
 from .simulated_gpu import SimulatedGpu
 
 
@@ -41,6 +41,11 @@ class Case(unittest.IsolatedAsyncioTestCase):
         await stand_in.start()
         self.addAsyncCleanup(stand_in.stop)
         return stand_in
+
+    async def lent_elsewhere(self, ebb: EbbStandIn, mib: int, owner: str = "a game") -> int:
+        """The number of a lease that somebody else holds."""
+        answer = await Ebb(ebb.endpoint).ask("lease", action="acquire", owner=owner, device=0, mib=mib, ttl_s=100)
+        return answer["leases"][0]["lease_id"]
 
     async def start_tool(self, name: str, *words, environment: dict[str, str] | None = None) -> Program:
         program = await Program.start(*tool(name), *words, environment=environment)

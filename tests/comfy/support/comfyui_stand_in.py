@@ -37,10 +37,15 @@ class ComfyUIStandIn:
         self.who = f"comfyui {id(self)}"
         # What goes wrong.
         self.wakeups_lost = 0  # of the next so many POST /free the worker hears nothing
+        self.spike_mib = 0.0  # taken for 0.3 s before everything else
         self.kept_mib = 0.0  # never comes back, whatever is asked
+        self.swallows = False  # its node looks for interrupts, and keeps them to itself
         self.silent = False  # the websocket says nothing after the first status
         self.worker_dead = False  # the job that runs never ends
+        self.stalled = False  # takes connections and answers nothing until it goes on, as one that is stopped or swaps
+        self.slow_to_queue_s = 0.0  # a prompt comes into the queue so late
         self.new_api = False  # has /api/jobs/{id}/cancel
+        self.classes: dict[str, dict] = {}  # what it says of its nodes: nothing
         # What was seen.
         self.frees: list[dict] = []
         self.frees_while_busy = 0
@@ -70,7 +75,7 @@ class ComfyUIStandIn:
         self._forget()
         if self.gpu:
             self.gpu.take(self.who, 400)  # a context
-        app = web.Application(client_max_size=1 << 26)
+        app = web.Application(client_max_size=1 << 26, middlewares=[self._stall])
         for prefix in ("", "/api"):
             app.router.add_get(prefix + "/ws", self._socket)
             app.router.add_get(prefix + "/prompt", self._get_info)
@@ -81,6 +86,7 @@ class ComfyUIStandIn:
             app.router.add_post(prefix + "/interrupt", self._interrupt)
             app.router.add_post(prefix + "/free", self._free)
             app.router.add_get(prefix + "/system_stats", self._stats)
+            app.router.add_get(prefix + "/object_info", self._classes)
         if self.new_api:
             app.router.add_post("/api/jobs/{id}/cancel", self._cancel)
         self._runner = web.AppRunner(app, access_log=None)
@@ -199,14 +205,19 @@ class ComfyUIStandIn:
             return None
         while self.worker_dead:
             await asyncio.sleep(STEP_S)
+        if self.gpu and self.spike_mib:
+            self.gpu.take(self.who, self.spike_mib)
+            await asyncio.sleep(0.3)
+            self.gpu.give(self.who, self.spike_mib)
         if self.gpu and inputs["mib"]:
             self.gpu.take(self.who, min(inputs["mib"], self.gpu.free_mib))
         steps = max(1, round(inputs["seconds"] / STEP_S))
         for step in range(1, steps + 1):
             await asyncio.sleep(inputs["seconds"] / steps)
             if not inputs["deaf"]:
-                if self._interrupted:
+                if self._interrupted and not self.swallows:
                     raise _Interrupted
+                self._interrupted = False
                 await progress(id, step, steps, "running")
                 await tell("progress", {"value": step, "max": steps, "prompt_id": prompt_id, "node": id})
         if inputs["ends"] == "in an error":
@@ -265,6 +276,16 @@ class ComfyUIStandIn:
         return {"exec_info": {"queue_remaining": len(self._pending) + len(self._running)}}
 
     # --- HTTP
+
+    @web.middleware
+    async def _stall(self, request: web.Request, handler) -> web.StreamResponse:
+        if request.method == "POST" and request.path.endswith("/prompt"):
+            await request.read()
+        while self.stalled:
+            await asyncio.sleep(0.02)
+        if request.method == "POST" and request.path.endswith("/prompt"):
+            await asyncio.sleep(self.slow_to_queue_s)
+        return await handler(request)
 
     async def _get_info(self, request: web.Request) -> web.Response:
         if "User-Agent" not in request.headers or "Origin" in request.headers:
@@ -329,11 +350,14 @@ class ComfyUIStandIn:
             self._wake.set()
         return web.Response()
 
+    async def _classes(self, request: web.Request) -> web.Response:
+        return web.json_response(self.classes)
+
     async def _stats(self, request: web.Request) -> web.Response:
         stats = recorded("system_stats")
         stats["system"]["argv"] = self.argv
         device = stats["devices"][0]
         if self.gpu:
             total, free = int(self.gpu.total_mib) << 20, int(self.gpu.free_mib) << 20
-            device |= {"name": self.device_name, "type": "cuda", "index": 0, "vram_total": total, "vram_free": free, "torch_vram_total": 0, "torch_vram_free": 0}
+            device |= {"name": self.device_name, "type": "cuda", "index": 0, "vram_total": total, "vram_free": free, "torch_vram_total": (int(self.gpu.taken[self.who]) - 400) << 20, "torch_vram_free": 0}
         return web.json_response(stats)

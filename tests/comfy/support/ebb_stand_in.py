@@ -41,6 +41,7 @@ class EbbStandIn:
         self.cards = [_Card(device, gpu, cache, reserve_mib) for device, (gpu, cache) in enumerate(cards)]
         self.leases: dict[int, dict] = {}
         self.given: list[dict] = []
+        self._answering: set[asyncio.Task] = set()
         self.after_grant = lambda: None  # what happens before the answer reaches anybody
 
     async def start(self) -> None:
@@ -51,21 +52,32 @@ class EbbStandIn:
         self._growing = asyncio.ensure_future(self._grow())
 
     async def stop(self) -> None:
-        for each in (self._serving, self._growing):
+        tasks = [self._serving, self._growing, *self._answering]
+        for each in tasks:
             each.cancel()
-        await asyncio.gather(self._serving, self._growing, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._socket.close()
 
     async def _serve(self) -> None:
         while True:
             client, frame = await self._socket.recv_multipart()
-            request = msgpack.unpackb(frame)
+            answering = asyncio.ensure_future(self._reply(client, msgpack.unpackb(frame)))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
+
+    async def _reply(self, client: bytes, request: dict) -> None:
+        until = asyncio.get_running_loop().time() + request.get("wait_s", 0)
+        while True:
             try:
                 body = self._answer(request)
+                break
             except ValueError as why:
                 code, text = why.args
                 body = {"type": "error", "code": code, "text": text}
-            await self._socket.send_multipart([client, msgpack.packb({"v": 1, "id": request["id"], "last": True} | body)])
+                if code != "short_of" or asyncio.get_running_loop().time() >= until:
+                    break
+            await asyncio.sleep(0.05)
+        await self._socket.send_multipart([client, msgpack.packb({"v": 1, "id": request["id"], "last": True} | body)])
 
     def _answer(self, request: dict) -> dict:
         if request["cmd"] == "cards":
