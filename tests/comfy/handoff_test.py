@@ -212,7 +212,7 @@ class HandoffEnds(Case):
         began = time.monotonic()
         outcome = await self.runs(graphs.quick())
         self.assertEqual(outcome.code, 7)
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, 15)
         self.assertIn("no Ebb answers at " + self.ebb.endpoint, outcome.err)
         self.assertEqual(self.server.events, [])
 
@@ -264,7 +264,7 @@ class HandoffEnds(Case):
         await self.assert_all_is_back()
 
     async def test_a_job_that_still_waits_when_its_time_is_over_leaves_the_queue_and_the_one_that_runs_is_left_alone(self):
-        other = await self.queue_elsewhere(graphs.work(3, color=2))
+        other = await self.queue_elsewhere(graphs.work(8, color=2))
         outcome = await self.runs(graphs.work(60), "--timeout", "1")
         self.assertEqual(outcome.code, 6, outcome.err)
         self.assertEqual((await self.history(other))["status"]["status_str"], "success")
