@@ -384,7 +384,7 @@ class LeaseIsKept(Case):
         with mock.patch("os.getpid", return_value=4_000_001):
             lease = await Lease.acquire(daemon.client, "a test", 0, 5, said.append, ttl_s=2)
         self.assertEqual([(each["mib"], each["pid"]) for each in await daemon.leases()], [(5, 0)])
-        self.assertEqual(said, ["Ebb does not see this process (lease: there is no process 4000001); if it is killed, its lease ends within 2 s"])
+        self.assertEqual(said, ["Ebb does not see this process (field `pid`: there is no process 4000001); if it is killed, its lease ends within 2 s"])
         await asyncio.sleep(3)
         self.assertEqual(len(await daemon.leases()), 1)
         lease._renewal.cancel()

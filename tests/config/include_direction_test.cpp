@@ -50,7 +50,7 @@ const std::vector<outside_library> outside_libraries = {
 
 // What the system and the compiler bring, beside the standard library, whose headers have no dot.
 const std::array system_headers = {"sys/",      "linux/",  "netinet/", "arpa/",       "unistd.h", "fcntl.h", "poll.h",
-                                   "netdb.h", "pthread.h", "sched.h", "signal.h", "immintrin.h", "cpuid.h",  "dlfcn.h",  "termios.h", "locale.h"};
+                                   "netdb.h", "pthread.h", "sched.h", "signal.h", "immintrin.h", "cpuid.h",  "dlfcn.h",  "termios.h", "locale.h", "malloc.h"};
 
 bool is_system_header(const std::string& header) {
   if (header.find('.') == std::string::npos && header.find('/') == std::string::npos) return true;
