@@ -86,7 +86,8 @@ class RealComfyUITest(Case):
         await program.shows("ComfyUI is on card 0")
         os.kill(self.server.pid, signal.SIGSTOP)
         try:
-            await program.shows("whether the workflow was queued is asked until it does")
+            asked = "whether the workflow was queued is asked until it does"
+            await until(lambda: asked in program.out + program.err, 120)  # each question before it takes its time-out
             self.assertEqual(len(await self.ebb.leases()), 1)
         finally:
             os.kill(self.server.pid, signal.SIGCONT)
